@@ -1,0 +1,144 @@
+"""The command line: runtimeclass-extender COMMAND [flags]."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from extender import __version__
+from extender.flags import (
+    EXIT_USAGE,
+    PROGRAM,
+    CommandParser,
+    UsageError,
+    address,
+    whole_number,
+    with_environment,
+)
+from extender.http.service import DEFAULT_MAX_BODY_BYTES
+from extender.predicates.runtimeclass import HandlerCheck
+from extender.server import ListenOptions
+from extender.serving import ServeOptions, serve
+from extender.verbs.matching import Policy
+
+_MAX_BODY_LIMIT: Final = 2**40
+
+
+def _parser(command: str, description: str) -> CommandParser:
+    parser = CommandParser(prog=f"{PROGRAM} {command}", description=description)
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; repeatable")
+    return parser
+
+
+def _add_source_flags(parser: CommandParser) -> None:
+    group = parser.add_argument_group("where the state of the cluster comes from")
+    group.add_argument(
+        "--manifests",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="file or folder of YAML or JSON with Nodes and RuntimeClasses; repeatable",
+    )
+
+
+def _add_listener_flags(parser: CommandParser, bind: str, max_body_bytes: int) -> None:
+    group = parser.add_argument_group("listening")
+    group.add_argument(
+        "--bind", type=address, default=bind, metavar="HOST:PORT", help="where to listen"
+    )
+    group.add_argument(
+        "--ops-bind",
+        type=address,
+        metavar="HOST:PORT",
+        help="plain-HTTP listener for /livez, /readyz and /metrics",
+    )
+    group.add_argument(
+        "--threads", type=whole_number(1, 1024), default=8, metavar="N", help="requests at a time"
+    )
+    group.add_argument("--tls-cert-file", metavar="FILE", help="certificate, PEM")
+    group.add_argument("--tls-private-key-file", metavar="FILE", help="its key, PEM")
+    group.add_argument(
+        "--client-ca-file", metavar="FILE", help="require client certificates of this CA, PEM"
+    )
+    group.add_argument(
+        "--max-body-bytes",
+        type=whole_number(1, _MAX_BODY_LIMIT),
+        default=max_body_bytes,
+        metavar="N",
+        help="larger request bodies are refused with 413",
+    )
+    parser.add_argument("--log-format", choices=("text", "json"), default="text", help="of the log")
+
+
+def _serve(argv: Sequence[str]) -> int:
+    parser = _parser("serve", "The scheduler extender: answers kube-scheduler over HTTP.")
+    _add_source_flags(parser)
+    _add_listener_flags(parser, "127.0.0.1:8888", DEFAULT_MAX_BODY_BYTES)
+    parser.add_argument(
+        "--handler-check",
+        choices=[each.value for each in HandlerCheck],
+        default=HandlerCheck.AUTO.value,
+        help="auto: a node that reports no runtime handlers passes; strict: it fails; off",
+    )
+    parser.boolean_flag(
+        "--toleration-comparison-operators",
+        default=False,
+        help="tolerations with Lt and Gt (gate TaintTolerationComparisonOperators)",
+    )
+    flags = parser.parse_args(with_environment(parser, "serve", argv, os.environ))
+    return serve(
+        ServeOptions(
+            listen=_listen_options(flags),
+            manifests=tuple(flags.manifests),
+            policy=Policy(HandlerCheck(flags.handler_check), flags.toleration_comparison_operators),
+        )
+    )
+
+
+def _listen_options(flags: argparse.Namespace) -> ListenOptions:
+    return ListenOptions(
+        bind=flags.bind,
+        ops_bind=flags.ops_bind,
+        threads=flags.threads,
+        tls_cert_file=flags.tls_cert_file,
+        tls_private_key_file=flags.tls_private_key_file,
+        client_ca_file=flags.client_ca_file,
+        max_body_bytes=flags.max_body_bytes,
+        log_format=flags.log_format,
+        verbosity=flags.verbose,
+    )
+
+
+_COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
+    "serve": ("the scheduler extender", _serve),
+}
+
+
+def _usage() -> str:
+    width = max(map(len, _COMMANDS))
+    commands = "\n".join(f"  {name:<{width}}  {about}" for name, (about, _) in _COMMANDS.items())
+    return (
+        f"usage: {PROGRAM} COMMAND [flags]\n\ncommands:\n{commands}\n\n"
+        f"{PROGRAM} COMMAND --help lists the flags of a command; --version prints the version."
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the result is the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_usage())
+        return 0 if words else EXIT_USAGE
+    if words[0] == "--version":
+        print(f"{PROGRAM} {__version__}")
+        return 0
+    if words[0] not in _COMMANDS:
+        print(f"{PROGRAM}: unknown command {words[0]!r}; see {PROGRAM} --help", file=sys.stderr)
+        return EXIT_USAGE
+    try:
+        return _COMMANDS[words[0]][1](words[1:])
+    except UsageError as error:
+        print(f"{PROGRAM} {words[0]}: {error}", file=sys.stderr)
+        return EXIT_USAGE

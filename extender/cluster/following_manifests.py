@@ -1,0 +1,104 @@
+"""Keeps the store in step with manifests on disk."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from extender.cluster.manifests import (
+    ManifestError,
+    Manifests,
+    Signature,
+    load_manifests,
+    signature,
+)
+from extender.cluster.store import SnapshotStore
+
+_LOG: Final = logging.getLogger(__name__)
+
+#: How often the files are looked at. A change is read once two looks agree, so that a file that
+#: is just being written is not taken for what it will be.
+POLL_SECONDS: Final = 0.5
+
+
+class ManifestFollower:
+    """Reloads the manifests when they change. Its thread is the only one that writes the store."""
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        store: SnapshotStore,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._paths = paths
+        self._store = store
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._loaded: Signature | None = None
+        self._seen: Signature | None = None
+        self._error = ""
+        self._failed_at = 0.0
+        self.manifests = Manifests()
+
+    def start(self, preloaded: tuple[Signature, Manifests] | None = None) -> None:
+        """Put the manifests into the store and begin to watch. Raises ManifestError."""
+        seen, manifests = preloaded or (signature(self._paths), load_manifests(self._paths))
+        self._take(seen, manifests)
+        threading.Thread(target=self._follow, name="manifests", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def describe(self) -> str:
+        """Empty while all is well; else what is wrong, and for how long."""
+        error = self._error
+        if not error:
+            return ""
+        age = self._clock() - self._failed_at
+        return f"last reload failed {age:.0f}s ago, answering from the state before: {error}"
+
+    def _follow(self) -> None:
+        while not self._stopping.wait(POLL_SECONDS):
+            try:
+                self.look()
+            except Exception:
+                _LOG.exception("looking at the manifests failed; trying again")
+
+    def look(self) -> None:
+        """One look at the files: reload when they have changed and then stayed as they are."""
+        try:
+            now = signature(self._paths)
+        except ManifestError as error:
+            self._fail(str(error))
+            return
+        settled, self._seen = now == self._seen, now
+        if now == self._loaded or not settled:
+            return
+        try:
+            manifests = load_manifests(self._paths)
+            if signature(self._paths) != now:
+                return
+        except ManifestError as error:
+            self._loaded = now
+            self._fail(str(error))
+            return
+        self._take(now, manifests)
+        _LOG.info(
+            "manifests reloaded",
+            extra={"nodes": len(manifests.nodes), "runtimeclasses": len(manifests.runtime_classes)},
+        )
+
+    def _take(self, seen: Signature, manifests: Manifests) -> None:
+        for warning in manifests.warnings:
+            _LOG.warning(warning)
+        self._store.replace_all(manifests.nodes.values(), manifests.runtime_classes.values())
+        # The labels and taints are in the store now; only pods are asked for by name.
+        self.manifests = Manifests(pods=manifests.pods)
+        self._loaded = self._seen = seen
+        self._error = ""
+
+    def _fail(self, text: str) -> None:
+        if text != self._error:
+            _LOG.error("manifests not reloaded, keeping the state before", extra={"cause": text})
+            self._error, self._failed_at = text, self._clock()

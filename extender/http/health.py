@@ -1,0 +1,71 @@
+"""/livez, /readyz, /healthz: what the process can say about itself."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from flask import Flask, Response, request
+
+from extender.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The outcome of one check; detail says what is wrong, which a passing check may have too."""
+
+    name: str
+    passed: bool
+    detail: str = ""
+
+    def __str__(self) -> str:
+        line = f"[{'+' if self.passed else '-'}]{self.name} {'ok' if self.passed else 'failed'}"
+        return f"{line}: {self.detail}" if self.detail else line
+
+
+@dataclass(slots=True)
+class Health:
+    """What readiness depends on. `sources` describe themselves: empty text when all is well."""
+
+    snapshot: Callable[[], Snapshot]
+    sources: dict[str, Callable[[], str]] = field(default_factory=dict)
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def live(self) -> list[Check]:
+        return [Check("ping", True)]
+
+    def ready(self) -> list[Check]:
+        snapshot = self.snapshot()
+        checks = self.live()
+        for name, synced in (
+            ("runtimeclasses-synced", snapshot.runtime_classes_synced),
+            ("nodes-synced", snapshot.nodes_synced),
+        ):
+            checks.append(Check(name, synced, "" if synced else "not all objects known yet"))
+        # A source that can't be reached leaves the service ready: it answers from the last state.
+        checks += [Check(name, True, describe()) for name, describe in self.sources.items()]
+        stopping = self.stopping.is_set()
+        checks.append(Check("shutdown", not stopping, "stopping" if stopping else ""))
+        return checks
+
+
+def _response(endpoint: str, checks: list[Check]) -> Response:
+    passed = all(check.passed for check in checks)
+    if passed and "verbose" not in request.args:
+        return Response("ok", 200, mimetype="text/plain")
+    last = f"{endpoint} check {'passed' if passed else 'failed'}"
+    lines = [*map(str, checks), last]
+    return Response("\n".join(lines) + "\n", 200 if passed else 503, mimetype="text/plain")
+
+
+def install_health(app: Flask, health: Health) -> None:
+    def livez() -> Response:
+        return _response("livez", health.live())
+
+    def readyz() -> Response:
+        return _response("readyz", health.ready())
+
+    def healthz() -> Response:
+        return _response("healthz", health.ready())
+
+    for view in (livez, readyz, healthz):
+        app.add_url_rule(f"/{view.__name__}", view_func=view, methods=["GET"])

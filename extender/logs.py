@@ -1,0 +1,68 @@
+"""Log lines: one line each, text or JSON, to stderr. Fields travel in `extra`."""
+
+import logging
+import sys
+import time
+from typing import Final
+
+import orjson
+
+#: Attributes that every LogRecord has; whatever else it has came in by `extra`.
+_STANDARD: Final = frozenset(
+    {*logging.LogRecord("", 0, "", 0, "", (), None).__dict__, "message", "asctime", "taskName"}
+)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    return {key: value for key, value in record.__dict__.items() if key not in _STANDARD}
+
+
+def _time(record: logging.LogRecord) -> str:
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{whole}.{int(record.msecs):03d}Z"
+
+
+def _quoted(value: object) -> str:
+    # Values may come from a pod's author: quoting keeps a line one line.
+    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+class TextFormatter(logging.Formatter):
+    """TIME LEVEL MESSAGE key=value …"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        message = record.getMessage()
+        if not message.isprintable():
+            message = _quoted(message)
+        parts = [_time(record), record.levelname, message]
+        parts += [f"{key}={_quoted(value)}" for key, value in _fields(record).items()]
+        line = " ".join(parts)
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JSONFormatter(logging.Formatter):
+    """One JSON object a line: ts, level, msg, logger and the fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        document: dict[str, object] = {
+            "ts": _time(record),
+            "level": record.levelname.lower(),
+            "msg": record.getMessage(),
+            "logger": record.name,
+            **_fields(record),
+        }
+        if record.exc_info:
+            document["exception"] = self.formatException(record.exc_info)
+        return orjson.dumps(document, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def configure(log_format: str, verbosity: int) -> None:
+    """Set up the root logger: INFO by default, DEBUG with -v."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JSONFormatter() if log_format == "json" else TextFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
+    logging.getLogger("extender").setLevel(logging.DEBUG if verbosity else logging.INFO)
+    if verbosity > 1:
+        root.setLevel(logging.DEBUG)

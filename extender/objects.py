@@ -1,0 +1,170 @@
+"""Pod, Node, RuntimeClass and their parts, as far as this service looks at them.
+
+Everything here is immutable and hashable, so that equal things can be shared and used as keys.
+Decoding from JSON stands in `extender.decoding`.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+NO_SCHEDULE: Final = "NoSchedule"
+NO_EXECUTE: Final = "NoExecute"
+
+#: The effects that keep a pod off a node. PreferNoSchedule only lowers a score, in tree.
+HARD_EFFECTS: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
+
+#: What spec.unschedulable amounts to for a toleration
+#: (pkg/scheduler/framework/plugins/nodeunschedulable, v1.36.2).
+UNSCHEDULABLE_TAINT_KEY: Final = "node.kubernetes.io/unschedulable"
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def _nothing() -> Mapping[str, str]:
+    return _NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """One of a node's spec.taints; timeAdded plays no part in matching."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+
+    def __str__(self) -> str:
+        """KEY=VALUE:EFFECT, or KEY:EFFECT for a taint without value, as kubectl prints it."""
+        return (
+            f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """One of a pod's or RuntimeClass's tolerations; tolerationSeconds plays no part in matching."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """One of a node's status.runtimeHandlers; the name "" stands for the default handler."""
+
+    name: str = ""
+    user_namespaces: bool = False
+    recursive_read_only_mounts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What a pod needs of its runtime handler beyond being there."""
+
+    user_namespaces: bool = False
+    recursive_read_only_mounts: bool = False
+
+    def __bool__(self) -> bool:
+        return self.user_namespaces or self.recursive_read_only_mounts
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorRequirement:
+    """One matchExpressions or matchFields entry of a node selector term."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorTerm:
+    """One nodeSelectorTerms entry: all of its requirements must hold."""
+
+    match_expressions: tuple[SelectorRequirement, ...] = ()
+    match_fields: tuple[SelectorRequirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RuntimeClass:
+    """A node.k8s.io/v1 RuntimeClass. Compared by identity: a changed class is another object.
+
+    node_selector holds (key, value) pairs sorted by key; overhead is podFixed as it was written.
+    """
+
+    name: str
+    handler: str
+    node_selector: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    overhead: Mapping[str, str] = field(default_factory=_nothing)
+    annotations: Mapping[str, str] = field(default_factory=_nothing)
+    creation_timestamp: str = ""
+
+    def same_as(self, other: "RuntimeClass") -> bool:
+        """Whether both say the same, so that one can stand for the other."""
+        return all(getattr(self, name) == getattr(other, name) for name in RuntimeClass.__slots__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod as the verbs see it.
+
+    node_affinity is None where the pod has no required node affinity; an empty tuple is one
+    that matches nothing (component-helpers/scheduling/corev1/nodeaffinity, v1.36.2).
+    """
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    runtime_class_name: str = ""
+    node_selector: Mapping[str, str] = field(default_factory=_nothing)
+    tolerations: tuple[Toleration, ...] = ()
+    features: Features = Features()
+    node_affinity: tuple[SelectorTerm, ...] | None = None
+    overhead: Mapping[str, str] = field(default_factory=_nothing)
+
+    @property
+    def is_unconstrained(self) -> bool:
+        """No RuntimeClass and no feature need: every node passes, unknown ones too."""
+        return not self.runtime_class_name and not self.features
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as the verbs see it; handlers is empty where the node reports none."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=_nothing)
+    taints: tuple[Taint, ...] = ()
+    handlers: frozenset[Handler] = frozenset()
+    unschedulable: bool = False
+    is_docker: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What of a node decides about RuntimeClasses; nodes of equal shape share one verdict.
+
+    selector_entries are the node's labels as far as some RuntimeClass's nodeSelector asks for
+    them, taints those with a hard effect, in the node's order.
+    """
+
+    selector_entries: frozenset[tuple[str, str]] = frozenset()
+    taints: tuple[Taint, ...] = ()
+    handlers: frozenset[Handler] = frozenset()
+    unschedulable: bool = False
+    is_docker: bool = False
+
+
+def shape_of(node: Node, wanted: Collection[tuple[str, str]]) -> Shape:
+    """The shape of a node, given all nodeSelector entries that matter."""
+    return Shape(
+        frozenset(entry for entry in node.labels.items() if entry in wanted),
+        tuple(taint for taint in node.taints if taint.effect in HARD_EFFECTS),
+        node.handlers,
+        node.unschedulable,
+        node.is_docker,
+    )

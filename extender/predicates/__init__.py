@@ -1,0 +1,1 @@
+"""Pure matching: functions of immutable objects that return evidence."""

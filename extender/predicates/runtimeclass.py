@@ -1,0 +1,175 @@
+"""Whether a node of some shape can run a pod of some RuntimeClass: the checks in their order.
+
+1. no RuntimeClass named: nothing to check but the features; not found: every node fails
+2. conflict between the pod's and the class's nodeSelector: every node fails
+3. nodeSelector of the class
+4. taints with a hard effect, by the tolerations of pod and class together
+5. the class's handler among those the node reports
+6. the features that the pod needs of that handler
+"""
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Final
+
+from extender.objects import Features, Handler, Pod, RuntimeClass, Shape, Taint
+from extender.predicates.node_selector import conflicting_key
+from extender.predicates.tolerations import TolerationSet, find_untolerated_taint
+from extender.verdict import (
+    Reason,
+    feature_lacking,
+    handler_absent,
+    handlers_not_reported,
+    selector_conflict,
+    selector_mismatch,
+    untolerated_taint,
+)
+
+#: Taints that say how a node is at the moment, not what it can run.
+_CONDITION_PREFIXES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+_CONDITION_KEYS: Final = frozenset(
+    {
+        "ToBeDeletedByClusterAutoscaler",
+        "DeletionCandidateOfClusterAutoscaler",
+        "karpenter.sh/disrupted",
+    }
+)
+
+#: What cri-dockerd accepts without reporting it.
+_DOCKER_HANDLER: Final = "docker"
+
+
+class HandlerCheck(StrEnum):
+    """--handler-check: what a node that reports no handlers at all counts as."""
+
+    AUTO = "auto"
+    STRICT = "strict"
+    OFF = "off"
+
+
+class HandlerState(Enum):
+    PRESENT = "present"
+    ABSENT = "absent"
+    UNKNOWN = "unknown"
+
+
+def is_condition_taint(taint: Taint) -> bool:
+    return taint.key.startswith(_CONDITION_PREFIXES) or taint.key in _CONDITION_KEYS
+
+
+def handler_state(shape: Shape, handler: str) -> HandlerState:
+    """Whether a node's runtime has a handler.
+
+    status.runtimeHandlers is filled by kubelet >= 1.31 (pkg/kubelet/runtime.go, v1.36.2) from
+    what the runtime's Status call reports; an empty list says nothing.
+    """
+    if shape.is_docker and handler == _DOCKER_HANDLER:
+        return HandlerState.PRESENT
+    if not shape.handlers:
+        return HandlerState.UNKNOWN
+    present = any(each.name == handler for each in shape.handlers)
+    return HandlerState.PRESENT if present else HandlerState.ABSENT
+
+
+def selector_reason(runtime_class: RuntimeClass, shape: Shape) -> Reason | None:
+    missing = tuple(
+        entry for entry in runtime_class.node_selector if entry not in shape.selector_entries
+    )
+    return selector_mismatch(runtime_class.name, missing) if missing else None
+
+
+def handler_reason(runtime_class: RuntimeClass, shape: Shape, check: HandlerCheck) -> Reason | None:
+    if check is HandlerCheck.OFF:
+        return None
+    state = handler_state(shape, runtime_class.handler)
+    if state is HandlerState.ABSENT:
+        return handler_absent(runtime_class.name, runtime_class.handler)
+    if state is HandlerState.UNKNOWN and check is HandlerCheck.STRICT:
+        return handlers_not_reported(runtime_class.name)
+    return None
+
+
+def _features_of(shape: Shape, handler: str) -> Handler:
+    # A handler that isn't listed has no features, as the kubelet itself reads it
+    # (pkg/kubelet/kubelet_pods.go, v1.36.2).
+    listed = [each for each in shape.handlers if each.name == handler]
+    return Handler(
+        handler,
+        any(each.user_namespaces for each in listed),
+        any(each.recursive_read_only_mounts for each in listed),
+    )
+
+
+def feature_reason(
+    runtime_class: RuntimeClass | None, shape: Shape, needed: Features, check: HandlerCheck
+) -> Reason | None:
+    if check is HandlerCheck.OFF or not needed:
+        return None
+    name, handler = (runtime_class.name, runtime_class.handler) if runtime_class else ("", "")
+    offered = _features_of(shape, handler)
+    if needed.user_namespaces and not offered.user_namespaces:
+        return feature_lacking(name, handler, "user namespaces")
+    if needed.recursive_read_only_mounts and not offered.recursive_read_only_mounts:
+        return feature_lacking(name, handler, "recursive read-only mounts")
+    return None
+
+
+def conflict_reason(pod: Pod, runtime_class: RuntimeClass) -> Reason | None:
+    """The pod's own nodeSelector contradicts the class's: no node can satisfy both."""
+    conflict = conflicting_key(pod.node_selector, runtime_class.node_selector)
+    return selector_conflict(runtime_class.name, *conflict) if conflict else None
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """A pod and its RuntimeClass compiled for many nodes; tolerations are those of both."""
+
+    runtime_class: RuntimeClass | None
+    tolerations: TolerationSet
+    features: Features
+    handler_check: HandlerCheck
+
+    def mismatch(self, shape: Shape) -> Reason | None:
+        """The first of checks 3 to 6 that a node of this shape fails; None when it passes."""
+        runtime_class = self.runtime_class
+        if runtime_class is None:
+            return feature_reason(None, shape, self.features, self.handler_check)
+        reason = selector_reason(runtime_class, shape)
+        if reason is None:
+            taint = find_untolerated_taint(shape.taints, self.tolerations)
+            if taint is not None:
+                return untolerated_taint(runtime_class.name, taint)
+            reason = handler_reason(runtime_class, shape, self.handler_check)
+        return reason or feature_reason(runtime_class, shape, self.features, self.handler_check)
+
+
+def mismatch_without_pod(
+    runtime_class: RuntimeClass, tolerations: TolerationSet, shape: Shape, check: HandlerCheck
+) -> Reason | None:
+    """Whether a node can run a class at all: checks 3 to 5, condition taints left aside.
+
+    `tolerations` are the class's own, compiled once by the caller.
+    """
+    reason = selector_reason(runtime_class, shape)
+    if reason is None:
+        lasting = (taint for taint in shape.taints if not is_condition_taint(taint))
+        taint = find_untolerated_taint(lasting, tolerations)
+        if taint is not None:
+            return untolerated_taint(runtime_class.name, taint)
+        reason = handler_reason(runtime_class, shape, check)
+    return reason
+
+
+def serves(
+    runtime_class: RuntimeClass, tolerations: TolerationSet, shape: Shape, check: HandlerCheck
+) -> bool:
+    """Whether the class matches the node and this says something about the node.
+
+    A class without nodeSelector matches every untainted node, which makes none of them special.
+    """
+    says_something = bool(runtime_class.node_selector) or any(
+        not is_condition_taint(taint) for taint in shape.taints
+    )
+    return says_something and (
+        mismatch_without_pod(runtime_class, tolerations, shape, check) is None
+    )

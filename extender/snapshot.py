@@ -1,0 +1,187 @@
+"""The cluster at one moment: immutable, swapped whole, read from any thread without a lock.
+
+Nodes of equal shape share one id, so a verdict is worked out once per shape and RuntimeClass, and
+a request of N names is N dictionary look-ups in C. `extender.cluster.store` writes snapshots.
+
+Node names are bytes here: the content of the name's JSON string, as it stands in requests and
+answers. A node's name is a DNS subdomain, so it needs no escape.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from extender.objects import Features, Pod, RuntimeClass, Shape, Taint
+from extender.predicates.runtimeclass import HandlerCheck, Requirements
+from extender.predicates.tolerations import TolerationSet
+from extender.verdict import UNKNOWN_NODE, Reason
+
+#: The shape id of a name that the snapshot does not know.
+UNKNOWN: Final = 0
+
+#: Verdict tables kept per set of shapes. A table is a byte or two per shape: 5,000 shapes and
+#: 1,024 tables are 10 MB at the most. One is used per RuntimeClass and kind of tolerations.
+MAX_TABLES: Final = 1024
+
+#: The pods' toleration lists remembered; each is only a short cut to a table.
+MAX_REMEMBERED_TOLERATIONS: Final = 1024
+
+
+class NodeIndex(dict[bytes, int]):
+    """Node name → shape id; a name it does not have is UNKNOWN."""
+
+    __slots__ = ()
+
+    def __missing__(self, name: bytes) -> int:
+        return UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictTable:
+    """The verdict for every shape: codes[shape id] is an index into reasons, 0 means it passes."""
+
+    reasons: tuple[Reason | None, ...]
+    codes: Sequence[int]
+
+    @property
+    def fits_bytes(self) -> bool:
+        """Whether a code fits a byte; else there are more than 255 different reasons."""
+        return isinstance(self.codes, bytes)
+
+
+_START: Final = VerdictTable((None, UNKNOWN_NODE), bytes([1]))
+
+
+def extend_table(
+    table: VerdictTable, shapes: Sequence[Shape], requirements: Requirements
+) -> VerdictTable:
+    """The table with the verdicts of the shapes it does not cover yet."""
+    reasons = list(table.reasons)
+    number = {reason: index for index, reason in enumerate(reasons)}
+    codes = list(table.codes)
+    # codes[0] is the unknown node's, so shape id n stands at shapes[n - 1].
+    for shape in shapes[len(codes) - 1 :]:
+        reason = requirements.mismatch(shape)
+        code = number.get(reason)
+        if code is None:
+            code = number[reason] = len(reasons)
+            reasons.append(reason)
+        codes.append(code)
+    return VerdictTable(tuple(reasons), bytes(codes) if len(reasons) <= 256 else tuple(codes))
+
+
+_TableKey = tuple[RuntimeClass | None, frozenset[Taint], Features, HandlerCheck]
+_PodKey = tuple[RuntimeClass | None, tuple[object, ...], Features, HandlerCheck, bool]
+
+
+class Shapes:
+    """The different shapes of a cluster's nodes, with the verdicts worked out so far.
+
+    Shape id n stands at shapes[n - 1]. The memo of verdicts is shared by all snapshots with the
+    same shapes; its entries are only ever added, so a race between readers costs double work.
+    """
+
+    __slots__ = ("_by_tolerations", "_tables", "shapes", "taints")
+
+    def __init__(self, shapes: tuple[Shape, ...] = (), previous: "Shapes | None" = None) -> None:
+        self.shapes = shapes
+        self.taints: tuple[Taint, ...] = tuple(
+            dict.fromkeys(taint for shape in shapes for taint in shape.taints)
+        )
+        self._tables: dict[_TableKey, VerdictTable] = dict(previous._tables) if previous else {}
+        self._by_tolerations: dict[_PodKey, VerdictTable] = {}
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    def verdicts(
+        self,
+        runtime_class: RuntimeClass | None,
+        pod: Pod,
+        check: HandlerCheck,
+        comparison_operators: bool,
+    ) -> VerdictTable:
+        """The verdict of every shape for this pod and class.
+
+        Two pods share a table when their tolerations tolerate the same of the taints that exist
+        here, whatever else is written in them.
+        """
+        key = (runtime_class, pod.tolerations, pod.features, check, comparison_operators)
+        table = self._by_tolerations.get(key)
+        if table is None:
+            table = self._table(runtime_class, pod, check, comparison_operators)
+            if len(self._by_tolerations) >= MAX_REMEMBERED_TOLERATIONS:
+                self._by_tolerations.clear()
+            self._by_tolerations[key] = table
+        return table
+
+    def _table(
+        self,
+        runtime_class: RuntimeClass | None,
+        pod: Pod,
+        check: HandlerCheck,
+        comparison_operators: bool,
+    ) -> VerdictTable:
+        of_class = runtime_class.tolerations if runtime_class else ()
+        tolerations = TolerationSet(
+            (*pod.tolerations, *of_class), comparison_operators=comparison_operators
+        )
+        tolerated = frozenset(taint for taint in self.taints if tolerations.tolerates(taint))
+        key = (runtime_class, tolerated, pod.features, check)
+        table = self._tables.get(key, _START)
+        if len(table.codes) <= len(self.shapes):
+            requirements = Requirements(runtime_class, tolerations, pod.features, check)
+            table = extend_table(table, self.shapes, requirements)
+            if len(self._tables) >= MAX_TABLES:
+                self._tables.clear()
+            self._tables[key] = table
+        return table
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTable:
+    """The nodes by name: nodes has their shape's id, labels their labels as a JSON object.
+
+    The store uses the dictionaries again once nobody refers to the table any more, so whoever
+    uses one of them keeps the table, or the snapshot that has it.
+    """
+
+    nodes: NodeIndex = field(default_factory=NodeIndex)
+    labels: dict[bytes, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """What is known of the cluster. Owned by nobody: readers keep it as long as they need it."""
+
+    table: NodeTable = field(default_factory=NodeTable)
+    shapes: Shapes = field(default_factory=Shapes)
+    runtime_classes: Mapping[str, RuntimeClass] = field(default_factory=dict)
+    nodes_synced: bool = False
+    runtime_classes_synced: bool = False
+
+    @property
+    def nodes(self) -> NodeIndex:
+        return self.table.nodes
+
+    @property
+    def labels(self) -> Mapping[bytes, bytes]:
+        return self.table.labels
+
+    @cached_property
+    def nodes_per_shape(self) -> tuple[int, ...]:
+        """How many nodes have the shape of id n; index 0 is unused."""
+        counts = [0] * (len(self.shapes) + 1)
+        for shape_id in self.nodes.values():
+            counts[shape_id] += 1
+        return tuple(counts)
+
+    def shape(self, name: bytes) -> Shape | None:
+        shape_id = self.nodes[name]
+        return self.shapes.shapes[shape_id - 1] if shape_id else None
+
+
+def selector_entries(runtime_classes: Iterable[RuntimeClass]) -> frozenset[tuple[str, str]]:
+    """All nodeSelector entries some class asks for: the labels that matter."""
+    return frozenset(entry for each in runtime_classes for entry in each.node_selector)

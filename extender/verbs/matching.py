@@ -1,0 +1,170 @@
+"""The verdict for each node of a request, in columns: one code a node, and what codes mean."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import Final, TypeVar
+
+from extender.objects import Node, Pod, RuntimeClass, Shape, shape_of
+from extender.predicates.runtimeclass import HandlerCheck, Requirements, conflict_reason
+from extender.predicates.tolerations import TolerationSet
+from extender.snapshot import Snapshot
+from extender.verdict import Code, Reason, not_found
+
+T = TypeVar("T")
+
+#: Different details an answer carries; the rest of the reasons take their plain form. The event
+#: that kube-scheduler makes of them is cut at 1,024 characters.
+MAX_DETAILS: Final = 8
+
+#: Up to this many different reasons it is cheaper to count each than to look which occur.
+_FEW: Final = 16
+
+_BYTE_VALUES: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the flags say about matching."""
+
+    handler_check: HandlerCheck = HandlerCheck.AUTO
+    comparison_operators: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """One code per node of the request, in its order; reasons[code] is None where it passes."""
+
+    codes: Sequence[int]
+    reasons: tuple[Reason | None, ...]
+
+    @classmethod
+    def uniform(cls, count: int, reason: Reason | None) -> "Verdicts":
+        return cls(bytes(count), (reason,))
+
+    def counts(self) -> Mapping[int, int]:
+        """How many nodes have each code that occurs."""
+        if not isinstance(self.codes, bytes):
+            return Counter(self.codes)
+        occurring: Iterable[int] = (
+            range(len(self.reasons)) if len(self.reasons) <= _FEW else set(self.codes)
+        )
+        counted = ((code, self.codes.count(code)) for code in occurring)
+        return {code: count for code, count in counted if count}
+
+    def select(self, items: Sequence[T], wanted: Iterable[int]) -> Sequence[T]:
+        """The items whose code is one of `wanted`, in order."""
+        wanted = set(wanted)
+        if len(wanted) == len(self.reasons):
+            return items
+        if isinstance(self.codes, bytes):
+            mask = bytes(code in wanted for code in range(_BYTE_VALUES))
+            return list(compress(items, self.codes.translate(mask)))
+        return list(compress(items, map(wanted.__contains__, self.codes)))
+
+    def passing(self, items: Sequence[T]) -> Sequence[T]:
+        return self.select(items, [c for c, reason in enumerate(self.reasons) if reason is None])
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalGroup:
+    """The nodes that are refused with one text; codes are those of the verdicts in it."""
+
+    text: str
+    codes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """The reasons of an answer: its texts, and how many nodes each short code has."""
+
+    groups: tuple[RefusalGroup, ...]
+    counts: Mapping[Code, int]
+
+
+def group_refusals(verdicts: Verdicts) -> Refusals:
+    """Give each refused node its text: details for the MAX_DETAILS most frequent, then by text."""
+    by_text: dict[str, list[int]] = {}
+    nodes: Counter[str] = Counter()
+    codes: Counter[Code] = Counter()
+    plain: dict[str, str] = {}
+    for code, count in verdicts.counts().items():
+        reason = verdicts.reasons[code]
+        if reason is None:
+            continue
+        by_text.setdefault(reason.text, []).append(code)
+        nodes[reason.text] += count
+        codes[reason.code] += count
+        if reason.is_detailed:
+            plain[reason.text] = reason.plain
+    if len(plain) > MAX_DETAILS:
+        ranked = sorted(plain, key=lambda text: (-nodes[text], text))
+        for text in ranked[MAX_DETAILS:]:
+            by_text.setdefault(plain[text], []).extend(by_text.pop(text))
+    return Refusals(
+        tuple(RefusalGroup(text, tuple(members)) for text, members in by_text.items()), codes
+    )
+
+
+def _decided_by_pod(pod: Pod, runtime_class: RuntimeClass | None, count: int) -> Verdicts | None:
+    """The verdicts where they do not depend on the nodes."""
+    if pod.is_unconstrained:
+        return Verdicts.uniform(count, None)
+    if pod.runtime_class_name and runtime_class is None:
+        return Verdicts.uniform(count, not_found(pod.runtime_class_name))
+    conflict = conflict_reason(pod, runtime_class) if runtime_class else None
+    return Verdicts.uniform(count, conflict) if conflict else None
+
+
+def match_names(
+    pod: Pod,
+    runtime_class: RuntimeClass | None,
+    snapshot: Snapshot,
+    names: Sequence[bytes],
+    policy: Policy,
+) -> Verdicts:
+    """Judge nodes of the snapshot by name.
+
+    runtime_class is the one the pod names, None where it names none or there is none.
+    """
+    decided = _decided_by_pod(pod, runtime_class, len(names))
+    if decided is not None:
+        return decided
+    table = snapshot.shapes.verdicts(
+        runtime_class, pod, policy.handler_check, policy.comparison_operators
+    )
+    ids = map(snapshot.nodes.__getitem__, names)
+    if not isinstance(table.codes, bytes):
+        return Verdicts(tuple(map(table.codes.__getitem__, ids)), table.reasons)
+    if len(table.codes) <= _BYTE_VALUES:
+        codes = bytes(ids).translate(table.codes.ljust(_BYTE_VALUES, b"\0"))
+    else:
+        codes = bytes(map(table.codes.__getitem__, ids))
+    return Verdicts(codes, table.reasons)
+
+
+def match_nodes(
+    pod: Pod, runtime_class: RuntimeClass | None, nodes: Sequence[Node], policy: Policy
+) -> Verdicts:
+    """Judge nodes as the request describes them; nothing of the snapshot's nodes is used."""
+    decided = _decided_by_pod(pod, runtime_class, len(nodes))
+    if decided is not None:
+        return decided
+    of_class = runtime_class.tolerations if runtime_class else ()
+    tolerations = TolerationSet(
+        (*pod.tolerations, *of_class), comparison_operators=policy.comparison_operators
+    )
+    requirements = Requirements(runtime_class, tolerations, pod.features, policy.handler_check)
+    wanted = frozenset(runtime_class.node_selector if runtime_class else ())
+    number: dict[Reason | None, int] = {None: 0}
+    known: dict[Shape, int] = {}
+    codes = []
+    for node in nodes:
+        shape = shape_of(node, wanted)
+        code = known.get(shape)
+        if code is None:
+            code = number.setdefault(requirements.mismatch(shape), len(number))
+            known[shape] = code
+        codes.append(code)
+    return Verdicts(bytes(codes) if len(number) <= _BYTE_VALUES else codes, tuple(number))

@@ -1,0 +1,105 @@
+"""What a check answers: a code, its evidence, and the one place where reasons become text.
+
+kube-scheduler counts equal strings over all nodes and prints "<count> <reason>". So a text never
+names a node, and says the same for nodes that fail for the same cause.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from extender.objects import Taint
+
+#: Longest piece of somebody else's text (a name or value that no API server has validated) in a
+#: reason: the limit of an object's name. Without it the author of a request could have it repeated
+#: for each of 150,000 nodes.
+MAX_QUOTED: Final = 253
+
+
+class Code(StrEnum):
+    """Short names of the reasons, as metrics and /explain show them."""
+
+    SELECTOR = "selector"
+    TAINT = "taint"
+    HANDLER = "handler"
+    FEATURE = "feature"
+    CONFLICT = "conflict"
+    NOT_FOUND = "not_found"
+    UNKNOWN_NODE = "unknown_node"
+    POD_SELECTOR = "pod_selector"
+    POD_AFFINITY = "pod_affinity"
+    POD_TAINT = "pod_taint"
+    CORDONED = "cordoned"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a node is refused. `text` carries the detail, `plain` is the form without it."""
+
+    code: Code
+    text: str
+    plain: str
+
+    @property
+    def is_detailed(self) -> bool:
+        return self.text is not self.plain
+
+
+def shown(text: str) -> str:
+    """Foreign text as one line of bounded length; what an API server has validated is unchanged."""
+    if len(text) > MAX_QUOTED:
+        text = text[:MAX_QUOTED] + "…"
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _mismatch(code: Code, runtime_class: str, detail: str) -> Reason:
+    plain = f'nodes don\'t match RuntimeClass "{shown(runtime_class)}"'
+    return Reason(code, f"{plain} ({detail})", plain)
+
+
+def _fixed(code: Code, text: str) -> Reason:
+    return Reason(code, text, text)
+
+
+def selector_mismatch(runtime_class: str, missing: tuple[tuple[str, str], ...]) -> Reason:
+    """The node lacks these labels; `missing` is sorted by key."""
+    wanted = " and ".join(f"{shown(key)}={shown(value)}" for key, value in missing)
+    return _mismatch(Code.SELECTOR, runtime_class, f"nodeSelector {wanted}")
+
+
+def untolerated_taint(runtime_class: str, taint: Taint) -> Reason:
+    return _mismatch(Code.TAINT, runtime_class, f"untolerated taint {shown(str(taint))}")
+
+
+def handler_absent(runtime_class: str, handler: str) -> Reason:
+    return _mismatch(Code.HANDLER, runtime_class, f'no runtime handler "{shown(handler)}"')
+
+
+def handlers_not_reported(runtime_class: str) -> Reason:
+    return _mismatch(Code.HANDLER, runtime_class, "runtime handlers not reported")
+
+
+def feature_lacking(runtime_class: str, handler: str, feature: str) -> Reason:
+    if not runtime_class:
+        return _fixed(Code.FEATURE, f"nodes' default runtime handler lacks {feature}")
+    detail = f'runtime handler "{shown(handler)}" lacks {feature}'
+    return _mismatch(Code.FEATURE, runtime_class, detail)
+
+
+def selector_conflict(runtime_class: str, key: str, pod_value: str, class_value: str) -> Reason:
+    key = shown(key)
+    detail = f"pod nodeSelector {key}={shown(pod_value)} conflicts with {key}={shown(class_value)}"
+    return _mismatch(Code.CONFLICT, runtime_class, detail)
+
+
+def not_found(runtime_class: str) -> Reason:
+    return _mismatch(Code.NOT_FOUND, runtime_class, "RuntimeClass not found")
+
+
+UNKNOWN_NODE: Final = _fixed(Code.UNKNOWN_NODE, "nodes not yet known to the RuntimeClass extender")
+
+# kube-scheduler's own words (nodeaffinity, tainttoleration, nodeunschedulable, v1.36.2).
+POD_SELECTOR: Final = _fixed(Code.POD_SELECTOR, "node(s) didn't match Pod's node affinity/selector")
+POD_AFFINITY: Final = _fixed(Code.POD_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
+POD_TAINT: Final = _fixed(Code.POD_TAINT, "node(s) had untolerated taint(s)")
+CORDONED: Final = _fixed(Code.CORDONED, "node(s) were unschedulable")
