@@ -68,6 +68,9 @@ def serve(options: ServeOptions) -> int:
         file=sys.stderr,
         flush=True,
     )
+    if ops_listener is not None:
+        ops_url = announce(ops_listener, tls=False)
+        print(f"probes and metrics on {ops_url}", file=sys.stderr, flush=True)
     Application(
         listen, listener, ops_listener, lambda loaded: _start(options, loaded), preloaded
     ).run()

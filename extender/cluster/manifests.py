@@ -173,7 +173,17 @@ def _take(document: Document, default_kind: str, loaded: Manifests) -> None:
         return
     group, _, _ = (version or "").rpartition("/")
     if kind in _GROUPS and (version is None or group == _GROUPS[kind]):
-        _TAKERS[kind](document, loaded)
+        try:
+            _TAKERS[kind](document, loaded)
+        except DecodeError as error:
+            raise ManifestError(f"{_named(kind, _name_of(document))}: {error}") from None
+
+
+def _name_of(document: Document) -> str:
+    """The object's name for an error message, as far as it can be read."""
+    plain = msgspec.json.decode(document) if isinstance(document, Raw) else document
+    metadata = plain.get("metadata") if isinstance(plain, dict) else None
+    return str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
 
 
 def _element(element: object, index: int) -> dict[str, object]:
@@ -205,16 +215,14 @@ def _take_node(document: Document, loaded: Manifests) -> None:
 
 
 def _twice(kind: str, name: str) -> str:
-    return f'{kind} "{name}" is there more than once; the last one counts'
+    return f"{_named(kind, name)} is there more than once; the last one counts"
 
 
 def _take_runtime_class(document: Document, loaded: Manifests) -> None:
     plain = msgspec.json.decode(document) if isinstance(document, Raw) else document
     errors = validate_runtimeclass(plain)
     if errors:
-        metadata = plain.get("metadata")
-        name = metadata.get("name", "") if isinstance(metadata, dict) else ""
-        raise ManifestError(f"{_named('RuntimeClass', str(name))}: {errors[0].text}")
+        raise ManifestError(f"{_named('RuntimeClass', _name_of(document))}: {errors[0].text}")
     runtime_class = runtime_class_of(convert(plain, RawRuntimeClass))
     if runtime_class.name in loaded.runtime_classes:
         loaded.warnings.append(_twice("RuntimeClass", runtime_class.name))

@@ -1,0 +1,620 @@
+"""A gunicorn worker that no slow or silent client can hold.
+
+gunicorn's gthread worker reads requests and writes answers in its pool threads, waiting for
+the client: as many half-sent requests as there are threads stop it. Here the main thread
+gathers requests without waiting, a pool thread gets complete ones only, and what a client
+does not take of its answer at once is left to the main thread again:
+
+    accept -> (TLS handshake) -> idle -> gathering -> answering -> (sending) -> idle or lingering
+              main thread        main    main         pool         main         main
+
+A connection belongs to the main thread, but to one pool thread while it is `ANSWERING`.
+Not supported, as the extender needs none of them: HTTP/2, the PROXY protocol, uWSGI, and
+streaming (an answer is sent once the application has produced all of it).
+"""
+
+import contextlib
+import enum
+import io
+import math
+import select
+import selectors
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from http import HTTPStatus
+from typing import Any, BinaryIO, NamedTuple
+
+from gunicorn.http import errors
+from gunicorn.http.body import ChunkedReader, LengthReader
+from gunicorn.http.parser import RequestParser
+from gunicorn.workers.gthread import ThreadWorker
+
+from extender.http.gathering import (
+    RECEIVE_LIMIT,
+    GatheredRequest,
+    Gathering,
+    Refusal,
+    error_answer,
+)
+from extender.http.tls import TlsContext
+
+# One look a second at the deadlines, the arbiter and the listeners, whatever the traffic.
+SWEEP_INTERVAL = 1.0
+# While stopping, deadlines are what the process waits for.
+STOP_SWEEP_INTERVAL = 0.1
+# A pool thread waits that long for the client to take a large answer: some round trips of any
+# network a scheduler is on. The main thread sends what is left.
+SEND_PATIENCE = 0.05
+# recv() calls an event, so that no connection keeps the main thread from the others: 1 MiB of
+# a body whose length isn't known, a quarter of that in TLS records.
+RECEIVES_PER_EVENT = 16
+DISCARD_SIZE = 64 * 1024
+# OpenSSL hands out one record a call; asking for all of it leaves nothing inside OpenSSL that
+# the poller would not report.
+TLS_RECORD_SIZE = 16 * 1024
+# sendmsg() takes 1024 buffers (IOV_MAX).
+SEND_BUFFERS_LIMIT = 512
+# A TLS send encrypts until the socket is full: about a millisecond of the main thread.
+TLS_SEND_SIZE = 1024 * 1024
+# gunicorn quotes the offending header line, of up to 8 KiB.
+ERROR_TEXT_LIMIT = 256
+
+_ERROR_STATUSES: tuple[tuple[type[Exception], HTTPStatus], ...] = (
+    # As gunicorn's Worker.handle_error (gunicorn/workers/base.py) answers them.
+    (errors.LimitRequestLine, HTTPStatus.REQUEST_URI_TOO_LONG),
+    (errors.LimitRequestHeaders, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE),
+    (errors.UnsupportedTransferCoding, HTTPStatus.NOT_IMPLEMENTED),
+    (errors.ExpectationFailed, HTTPStatus.EXPECTATION_FAILED),
+    (errors.ForbiddenProxyRequest, HTTPStatus.FORBIDDEN),
+)
+_OUR_ERRORS = (
+    errors.ConfigurationProblem,
+    errors.InvalidResponseHeader,
+    errors.InvalidResponseHeaderName,
+)
+
+
+class Phase(enum.Enum):
+    """What a connection is doing."""
+
+    HANDSHAKE = enum.auto()
+    IDLE = enum.auto()  # nothing of the next request has arrived
+    GATHERING = enum.auto()
+    ANSWERING = enum.auto()  # a pool thread owns the connection
+    SENDING = enum.auto()  # the client is slow to take its answer
+    LINGERING = enum.auto()  # our side is closed; the client reads the answer, then closes
+    CLOSED = enum.auto()
+
+
+# Seconds a connection may stay in a phase once the worker is stopping. Idle ones stay for a
+# request that the client may be sending already, having been promised a kept-alive connection.
+_STOP_LIMITS = {
+    Phase.HANDSHAKE: 1.0,
+    Phase.IDLE: 1.0,
+    Phase.GATHERING: 3.0,
+    Phase.LINGERING: 0.5,
+}
+
+
+class AnswerBuffer:
+    """Stands in for the socket that gunicorn's Response writes to, and keeps what is written.
+
+    Head and body then leave in one system call, and no write waits for the client.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes | memoryview] = []
+
+    def sendall(self, data: bytes) -> None:
+        self.pieces.append(data)
+
+    def send(self, data: bytes) -> int:
+        self.pieces.append(data)
+        return len(data)
+
+    def sendfile(self, file: BinaryIO, offset: int = 0, count: int | None = None) -> int:
+        file.seek(offset)
+        return self.send(file.read(-1 if count is None else count))
+
+    def shutdown(self, _how: int) -> None:
+        """gunicorn gives the answer up: the application failed after it had begun one."""
+        raise OSError("an answer that was not sent needs no closing handshake")
+
+    def close(self) -> None:
+        self.pieces.clear()
+
+
+class Exchange(NamedTuple):
+    """What gunicorn's handle_request() reads of its connection."""
+
+    sock: AnswerBuffer
+    client: Any
+    server: Any
+
+
+class Connection:
+    """A client's socket, and how far its request or answer has come."""
+
+    def __init__(self, sock: socket.socket, client: Any, server: Any, gathering: Gathering) -> None:
+        self.sock = sock
+        self.client = client
+        self.server = server
+        self.tls = isinstance(sock, ssl.SSLSocket)
+        self.phase = Phase.HANDSHAKE if self.tls else Phase.IDLE
+        self.deadline = math.inf
+        self.served = False  # whether a request was answered already
+        self.events = 0  # what the poller watches it for
+        self.gathering = gathering
+        self.request: GatheredRequest | None = None
+        self.parsed: Any = None  # gunicorn's request, while it is answered
+        self.rest = b""  # received after the end of the request being answered
+        self.unsent: list[bytes | memoryview] = []
+        self.keep_alive = False
+        self.answer_deadline = math.inf
+
+    def receive(self, size: int) -> bytes | None:
+        """At most `size` bytes (at least a record of TLS); b"" at the end, None if none yet."""
+        try:
+            return self.sock.recv(max(size, TLS_RECORD_SIZE) if self.tls else size)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return None
+
+    def send_once(self) -> bool:
+        """Send what the socket takes at once; whether nothing is left. Raises OSError."""
+        try:
+            if self.tls:
+                sent = self.sock.send(self._tls_slice())
+            elif len(self.unsent) == 1:
+                sent = self.sock.send(self.unsent[0])
+            else:
+                self._join_many()
+                sent = self.sock.sendmsg(self.unsent)
+        except (BlockingIOError, ssl.SSLWantWriteError):
+            return False
+        while self.unsent and sent >= len(self.unsent[0]):
+            sent -= len(self.unsent.pop(0))
+        if self.unsent and sent:
+            self.unsent[0] = memoryview(self.unsent[0])[sent:]
+        return not self.unsent
+
+    def send_patiently(self, patience: float) -> None:
+        """Send until nothing is left or the client has not taken it in `patience` seconds."""
+        if not self.unsent or self.send_once():
+            return
+        deadline = time.monotonic() + patience
+        writable = select.poll()
+        writable.register(self.sock, select.POLLOUT)
+        while (left := deadline - time.monotonic()) > 0 and writable.poll(left * 1000):
+            if self.send_once():
+                return
+
+    def half_close(self) -> None:
+        """Tell the client that nothing more is sent. Raises OSError."""
+        if isinstance(self.sock, ssl.SSLSocket):
+            # Not answered yet, or there was no handshake.
+            with contextlib.suppress(OSError, ValueError):
+                self.sock.unwrap()
+        self.sock.shutdown(socket.SHUT_WR)
+
+    def _tls_slice(self) -> bytes | memoryview:
+        """The next bytes to encrypt: the same ones again when OpenSSL could not send them."""
+        if len(self.unsent) > 1:
+            self.unsent = [b"".join(self.unsent)]
+        if len(self.unsent[0]) <= TLS_SEND_SIZE:
+            return self.unsent[0]
+        return memoryview(self.unsent[0])[:TLS_SEND_SIZE]
+
+    def _join_many(self) -> None:
+        if len(self.unsent) > SEND_BUFFERS_LIMIT:
+            self.unsent = [b"".join(self.unsent)]
+
+
+class GatheringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
+    """See the module's docstring. Subclass it to set the limits and to be told of events.
+
+    Times are seconds. Of gunicorn's settings it reads threads, keepalive, worker_connections,
+    graceful_timeout, timeout, certfile, keyfile, ca_certs and those of gunicorn's parser.
+    """
+
+    max_body_bytes: int = 256 * 2**20
+    #: A new connection may stay silent, and a request take to arrive, that long. With TLS the
+    #: first request and its handshake have that long together.
+    request_deadline: float = 10.0
+    #: A client may take that long to read its answer.
+    answer_deadline: float = 10.0
+    #: A closed connection is kept for the client to read the answer before a reset reaches it.
+    linger: float = 2.0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Longest idle first. The base class answers "Connection: close" when there are more
+        # than max_keepalived, to have room for new ones; here the longest idle makes room.
+        self.keepalived_conns: dict[Connection, None] = {}
+        self.max_keepalived = self.worker_connections
+        self._connections: set[Connection] = set()
+        self._tls: TlsContext | None = None
+        self._next_sweep = 0.0
+        self._accept_failed = False
+        self._stopping = False
+        self._steps: dict[Phase, Callable[[Connection], None]] = {
+            Phase.HANDSHAKE: self._shake_hands,
+            Phase.IDLE: self._receive,
+            Phase.GATHERING: self._receive,
+            Phase.ANSWERING: self._unwatch,
+            Phase.SENDING: self._send,
+            Phase.LINGERING: self._discard,
+        }
+
+    def on_stopping(self) -> None:
+        """Called once in the main thread when the worker begins to stop, before all else."""
+
+    def on_refusal(self, status: HTTPStatus) -> None:
+        """Called, in any thread, for each request refused before it reached the application."""
+
+    # The main loop
+
+    def init_process(self) -> None:
+        if self.cfg.is_ssl:
+            cfg = self.cfg
+            self._tls = TlsContext(cfg.certfile, cfg.keyfile, cfg.ca_certs, self.log)
+        super().init_process()
+
+    def run(self) -> None:
+        queue = self.method_queue
+        self.poller.register(queue.fileno(), selectors.EVENT_READ, queue.run_callbacks)
+        self.set_accept_enabled(True)
+        while self.alive:
+            self.wait_for_and_dispatch_events(timeout=SWEEP_INTERVAL)
+            if time.monotonic() >= self._next_sweep:
+                self._sweep(SWEEP_INTERVAL)
+                if not self.is_parent_alive():
+                    break
+            if not self._accepting and not self._accept_failed and self._has_room():
+                self.set_accept_enabled(True)
+        self._stop()
+
+    def _sweep(self, interval: float) -> None:
+        """What need not be done at every event: deadlines, and a sign of life to the arbiter."""
+        now = time.monotonic()
+        self._next_sweep = now + interval
+        self._accept_failed = False
+        self.notify()
+        for conn in [conn for conn in self._connections if conn.deadline <= now]:
+            self._guard(conn, self._expire)
+
+    def _stop(self) -> None:
+        """Answer what was sent already, within graceful_timeout, then release everything."""
+        self.alive = False
+        self._stopping = True
+        self._next_sweep = 0.0
+        self.on_stopping()
+        self.set_accept_enabled(False)
+        for listener in self.sockets:
+            listener.close()
+        for conn in self._connections:
+            self._enter(conn, conn.phase, conn.deadline - time.monotonic())
+            if conn.parsed is not None:
+                conn.parsed.force_close()
+        end = time.monotonic() + self.cfg.graceful_timeout
+        while self._connections and time.monotonic() < end:
+            self.wait_for_and_dispatch_events(timeout=STOP_SWEEP_INTERVAL)
+            if time.monotonic() >= self._next_sweep:
+                self._sweep(STOP_SWEEP_INTERVAL)
+        for conn in [conn for conn in self._connections if conn.phase is not Phase.ANSWERING]:
+            self._close(conn)
+        self.tpool.shutdown(wait=False)
+        self.poller.close()
+        self.method_queue.close()
+
+    def _guard(self, conn: Connection, step: Callable[[Connection], None]) -> None:
+        """Take a step of one connection; its failure closes that connection, no other."""
+        try:
+            step(conn)
+        except OSError as error:  # ssl.SSLError is one
+            self.log.debug("closing the connection of %s: %s", conn.client, error)
+            self._close(conn)
+        except Exception:
+            self.log.exception("closing the connection of %s", conn.client)
+            self._close(conn)
+
+    def _on_event(self, conn: Connection, _sock: object) -> None:
+        # Another event of the same poll may have closed it.
+        if conn.phase is not Phase.CLOSED:
+            self._guard(conn, self._steps[conn.phase])
+
+    def _enter(self, conn: Connection, phase: Phase, seconds: float) -> None:
+        """Begin a phase that may last that long."""
+        conn.phase = phase
+        if self._stopping:
+            seconds = min(seconds, _STOP_LIMITS.get(phase, math.inf))
+        conn.deadline = time.monotonic() + seconds
+
+    def _expire(self, conn: Connection) -> None:
+        if conn.phase is Phase.GATHERING:
+            message = "the request did not arrive in time"
+            self._refuse(conn, Refusal(HTTPStatus.REQUEST_TIMEOUT, message))
+        else:
+            self._close(conn)
+
+    def _watch(self, conn: Connection, events: int) -> None:
+        """Have the poller report these events of the connection, and no others."""
+        if conn.events == events:
+            return
+        if conn.events:
+            self.poller.modify(conn.sock, events, partial(self._on_event, conn))
+        else:
+            self.poller.register(conn.sock, events, partial(self._on_event, conn))
+        conn.events = events
+
+    def _unwatch(self, conn: Connection) -> None:
+        """Bytes or a hang-up while the request is answered: neither concerns us before that.
+
+        Only then does the connection leave the poller, which most requests are thus spared.
+        """
+        if conn.events:
+            self.poller.unregister(conn.sock)
+            conn.events = 0
+
+    def _close(self, conn: Connection) -> None:
+        self._unwatch(conn)
+        conn.phase = Phase.CLOSED
+        self.keepalived_conns.pop(conn, None)
+        self._connections.discard(conn)
+        try:
+            conn.sock.close()
+        except OSError as error:
+            self.log.debug("closing the connection of %s: %s", conn.client, error)
+
+    # New connections
+
+    def accept(self, listener: Any) -> None:
+        """Accept all pending connections."""
+        while self._has_room():
+            try:
+                sock, client = listener.accept()
+            except BlockingIOError:
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                # Out of file descriptors, most likely: the next sweep allows another attempt.
+                self.log.warning("can't accept connections: %s", error)
+                self._accept_failed = True
+                break
+            if len(self._connections) >= self.worker_connections:
+                longest_idle = next(iter(self.keepalived_conns))
+                self._close(longest_idle)
+            self._welcome(sock, client, listener.getsockname())
+        self.set_accept_enabled(False)
+
+    def _has_room(self) -> bool:
+        """Whether one more connection may be open, if need be for the longest idle one."""
+        return len(self._connections) < self.worker_connections or bool(self.keepalived_conns)
+
+    def _welcome(self, sock: socket.socket, client: Any, server: Any) -> None:
+        try:
+            sock.setblocking(False)
+            if sock.family != socket.AF_UNIX:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._tls is not None:
+                sock = self._tls.current().wrap_socket(
+                    sock, server_side=True, do_handshake_on_connect=False
+                )
+        except OSError as error:
+            self.log.debug("closing the connection of %s: %s", client, error)
+            sock.close()
+            return
+        conn = Connection(sock, client, server, Gathering(self.max_body_bytes))
+        self._connections.add(conn)
+        self._enter(conn, conn.phase, self.request_deadline)
+        self._guard(conn, partial(self._watch, events=selectors.EVENT_READ))
+
+    def _shake_hands(self, conn: Connection) -> None:
+        assert isinstance(conn.sock, ssl.SSLSocket)
+        try:
+            conn.sock.do_handshake()
+        except ssl.SSLWantReadError:
+            self._watch(conn, selectors.EVENT_READ)
+        except ssl.SSLWantWriteError:
+            self._watch(conn, selectors.EVENT_WRITE)
+        else:
+            conn.phase = Phase.IDLE  # within the deadline of the handshake
+            self._watch(conn, selectors.EVENT_READ)
+            self._receive(conn)
+
+    # Requests
+
+    def _receive(self, conn: Connection) -> None:
+        for _ in range(RECEIVES_PER_EVENT):
+            wanted = conn.gathering.wanted
+            data = conn.receive(wanted)
+            if data is None:
+                return
+            if not data:
+                self._close(conn)
+                return
+            if self._take(conn, data) or len(data) >= RECEIVE_LIMIT:
+                return
+            # Less than was asked for is all there is, but for TLS: that's a record a call.
+            if len(data) < wanted and not conn.tls:
+                return
+
+    def _take(self, conn: Connection, data: bytes) -> bool:
+        """Add to the request; whether it is settled: submitted to the pool, or refused."""
+        if conn.phase is Phase.IDLE:
+            self._begin_request(conn)
+        try:
+            request = conn.gathering.feed(data)
+        except Refusal as refusal:
+            self._refuse(conn, refusal)
+            return True
+        if request is None:
+            if conn.gathering.awaits_continue:
+                self._send_continue(conn)
+            return False
+        conn.request = request
+        conn.rest = request.rest
+        conn.phase = Phase.ANSWERING
+        conn.deadline = math.inf
+        self.enqueue_req(conn)
+        return True
+
+    def _begin_request(self, conn: Connection) -> None:
+        self.keepalived_conns.pop(conn, None)
+        if conn.tls and not conn.served:
+            conn.phase = Phase.GATHERING  # within the deadline of the handshake
+        else:
+            self._enter(conn, Phase.GATHERING, self.request_deadline)
+
+    def _send_continue(self, conn: Connection) -> None:
+        conn.gathering.awaits_continue = False
+        interim = b"HTTP/1.1 100 Continue\r\n\r\n"
+        if conn.sock.send(interim) != len(interim):
+            raise OSError("no room for 100 Continue: the client does not read its answers")
+
+    def _refuse(self, conn: Connection, refusal: Refusal) -> None:
+        self.log.debug("refusing a request of %s: %s", conn.client, refusal.message)
+        self.on_refusal(refusal.status)
+        conn.unsent = [error_answer(refusal.status, refusal.message)]
+        conn.keep_alive = False
+        conn.answer_deadline = time.monotonic() + self.answer_deadline
+        conn.send_once()
+        self._settle(conn)
+
+    # Answers: handle() and what it calls run in pool threads
+
+    def handle(self, conn: Connection) -> bool:
+        """Answer a complete request; whether the connection may be kept. Raises OSError."""
+        request, conn.request = conn.request, None
+        assert request is not None
+        answer = AnswerBuffer()
+        keep_alive = self._answer(conn, request, answer)
+        conn.answer_deadline = time.monotonic() + self.answer_deadline
+        conn.unsent = answer.pieces
+        conn.send_patiently(SEND_PATIENCE)
+        return keep_alive
+
+    def _answer(self, conn: Connection, request: GatheredRequest, answer: AnswerBuffer) -> bool:
+        try:
+            conn.parsed = self._parse(request, conn.client)
+            exchange = Exchange(answer, conn.client, conn.server)
+            return bool(self.handle_request(conn.parsed, exchange))
+        except StopIteration:
+            # The application failed after it had begun its answer; gunicorn has logged that, and
+            # closed (thus emptied) the buffer.
+            answer.sendall(_internal_error())
+        except (Exception, SystemExit) as error:
+            self.handle_error(conn.parsed, answer, conn.client, error)
+        finally:
+            conn.parsed = None
+        return False
+
+    def _parse(self, request: GatheredRequest, client: Any) -> Any:
+        """gunicorn's request, its body complete and in memory.
+
+        Raises Refusal when gunicorn finds another end of the request than we did: one of the
+        two would take the rest for another request (request smuggling).
+        """
+        parser = RequestParser(self.cfg, request.source(), client)
+        parsed = next(parser)
+        parsed._expected_100_continue = False  # it was sent when it was due
+        reader = parsed.body.reader
+        if request.chunked:
+            agreed = isinstance(reader, ChunkedReader)
+            body = parsed.body.read() if agreed else b""
+        else:
+            body = request.joined()
+            agreed = isinstance(reader, LengthReader) and reader.length == len(body)
+        if not agreed or parser.unreader.read():
+            raise Refusal(HTTPStatus.BAD_REQUEST, "the length of the request is ambiguous")
+        parsed.body = io.BytesIO(body)
+        request.pieces.clear()  # a body of several pieces would be in memory twice
+        return parsed
+
+    def handle_error(self, req: Any, client: AnswerBuffer, addr: Any, exc: BaseException) -> None:
+        """Answer a request that failed. A client's fault is never logged above debug level."""
+        client.close()
+        refusal = _refusal_of(exc)
+        if refusal is None:
+            target = (req.method, req.path) if req is not None else ("", "(not parsed)")
+            self.log.exception("error handling request %s %s", *target)
+            client.sendall(_internal_error())
+        else:
+            self.log.debug("refusing a request of %s: %s", addr, refusal.message)
+            self.on_refusal(refusal.status)
+            client.sendall(error_answer(refusal.status, refusal.message))
+
+    # After the answer
+
+    def finish_request(self, conn: Connection, fs: "Future[bool]") -> None:
+        """The pool thread is done with the connection (called in the main thread)."""
+        self._guard(conn, partial(self._finish, answered=fs))
+
+    def _finish(self, conn: Connection, answered: "Future[bool]") -> None:
+        conn.served = True
+        conn.keep_alive = answered.result()
+        self._settle(conn)
+
+    def _settle(self, conn: Connection) -> None:
+        """Go on as soon as the whole answer is sent."""
+        if conn.unsent:
+            self._enter(conn, Phase.SENDING, conn.answer_deadline - time.monotonic())
+            self._watch(conn, selectors.EVENT_WRITE)
+        elif conn.keep_alive:
+            self._rest(conn)
+        else:
+            self._linger(conn)
+
+    def _send(self, conn: Connection) -> None:
+        if conn.send_once():
+            self._settle(conn)
+
+    def _rest(self, conn: Connection) -> None:
+        """Wait for the next request, or go on with what was received of it already."""
+        conn.gathering = Gathering(self.max_body_bytes)
+        rest, conn.rest = conn.rest, b""
+        missed_event = not conn.events
+        self._enter(conn, Phase.IDLE, self.cfg.keepalive)
+        self.keepalived_conns[conn] = None
+        self._watch(conn, selectors.EVENT_READ)
+        if not (rest and self._take(conn, rest)) and missed_event:
+            self._receive(conn)
+
+    def _linger(self, conn: Connection) -> None:
+        """Close our side and wait for the client's: close() alone would reset the connection
+        when something is still unread, and the client could lose the answer (RFC 9112, 9.6).
+        """
+        conn.half_close()
+        self._enter(conn, Phase.LINGERING, self.linger)
+        self._watch(conn, selectors.EVENT_READ)
+
+    def _discard(self, conn: Connection) -> None:
+        for _ in range(RECEIVES_PER_EVENT):
+            data = conn.receive(DISCARD_SIZE)
+            if data is None:
+                return
+            if not data:
+                self._close(conn)
+                return
+
+
+def _refusal_of(error: BaseException) -> Refusal | None:
+    """What to tell the client about its request; None if the error is ours."""
+    if isinstance(error, Refusal):
+        return error
+    client_errors = (errors.ParseException, errors.NoMoreData)
+    if isinstance(error, _OUR_ERRORS) or not isinstance(error, client_errors):
+        return None
+    text = " ".join(str(error).split())[:ERROR_TEXT_LIMIT]
+    for kind, status in _ERROR_STATUSES:
+        if isinstance(error, kind):
+            return Refusal(status, text)
+    return Refusal(HTTPStatus.BAD_REQUEST, text)
+
+
+def _internal_error() -> bytes:
+    return error_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal server error")

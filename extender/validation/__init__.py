@@ -1,0 +1,21 @@
+"""Whether objects are what kube-apiserver v1.36.2 would accept. Pure, no I/O.
+
+Answers are lists of FieldError, empty for a valid object, in the texts of the API server.
+"""
+
+from extender.validation.errors import FieldError
+from extender.validation.names import validate_node_name
+from extender.validation.quantity import canonical_quantity, parse_quantity, quantities_equal
+from extender.validation.runtimeclass import validate_runtimeclass, validate_runtimeclass_update
+from extender.validation.tolerations import validate_tolerations
+
+__all__ = [
+    "FieldError",
+    "canonical_quantity",
+    "parse_quantity",
+    "quantities_equal",
+    "validate_node_name",
+    "validate_runtimeclass",
+    "validate_runtimeclass_update",
+    "validate_tolerations",
+]

@@ -1,0 +1,53 @@
+"""Taints and tolerations as Kubernetes v1.36.2 matches them."""
+
+from typing import Any
+
+import pytest
+from msgspec import convert
+
+from extender.decoding import RawTaint, RawToleration, taints_of, tolerations_of
+from extender.objects import HARD_EFFECTS
+from extender.predicates.tolerations import (
+    TolerationSet,
+    find_untolerated_taint,
+    tolerates_cordon,
+)
+from tests.vectors_file import vectors
+
+Case = dict[str, Any]
+
+
+def _tolerations(case: Case, raw: list[Any]) -> TolerationSet:
+    return TolerationSet(
+        tolerations_of(convert(raw or [], list[RawToleration | None])),
+        comparison_operators=case["comparison_operators"],
+    )
+
+
+@pytest.mark.parametrize("case", vectors("tolerations", "tolerates"))
+def test_a_toleration_tolerates_the_taints_that_it_does_in_go(case: Case) -> None:
+    (taint,) = taints_of(convert([case["taint"]], list[RawTaint | None]))
+    tolerations = _tolerations(case, [case["toleration"]])
+    assert tolerations.tolerates(taint) is case["tolerates"]
+
+
+@pytest.mark.parametrize("case", vectors("tolerations", "untolerated"))
+def test_the_first_untolerated_taint_is_found(case: Case) -> None:
+    taints = taints_of(convert(case["taints"] or [], list[RawTaint | None]))
+    found = find_untolerated_taint(
+        taints, _tolerations(case, case["tolerations"]), case["considered_effects"]
+    )
+    expected = case["untolerated_taint"]
+    wanted = taints_of(convert([expected], list[RawTaint | None]))[0] if expected else None
+    assert found == wanted
+
+
+@pytest.mark.parametrize("case", vectors("tolerations", "node_filters"))
+def test_cordons_and_taints_refuse_as_the_in_tree_filters_do(case: Case) -> None:
+    tolerations = _tolerations(case, case["tolerations"])
+    taints = taints_of(convert(case["taints"] or [], list[RawTaint | None]))
+    cordon_passes = not case["unschedulable"] or tolerates_cordon(tolerations)
+    taints_pass = find_untolerated_taint(taints, tolerations, HARD_EFFECTS) is None
+    expected = case["expect"]
+    assert cordon_passes == (expected["NodeUnschedulable"]["code"] == "Success")
+    assert taints_pass == (expected["TaintToleration"]["code"] == "Success")

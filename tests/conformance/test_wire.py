@@ -1,0 +1,58 @@
+"""Request bodies: what kube-scheduler v1.36.2 sends, and what a Go extender would read in others."""
+
+from typing import Any
+
+import pytest
+
+from extender.http.wire import Args, BadRequestError, Names, decode_args
+from tests.vectors_file import recorded, vectors
+
+Case = dict[str, Any]
+
+
+def _names(args: Args) -> list[str]:
+    names = args.nodes.split() if isinstance(args.nodes, Names) else args.nodes.names()
+    return [name.decode() for name in names]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in vectors("extender", "wire_requests") if case.values[0]["expect"].get("body")],
+)
+def test_what_kube_scheduler_sends_is_understood(case: Case) -> None:
+    args = decode_args(case["expect"]["body"].encode())
+    metadata, spec = case["pod"]["metadata"], case["pod"].get("spec", {})
+    assert (args.pod.namespace, args.pod.name) == (metadata["namespace"], metadata["name"])
+    assert args.pod.runtime_class_name == spec.get("runtimeClassName", "")
+    wanted = [n if isinstance(n, str) else n["metadata"]["name"] for n in case["nodes"]]
+    assert _names(args) == wanted
+    assert isinstance(args.nodes, Names) is case["config"]["nodeCacheCapable"]
+
+
+@pytest.mark.parametrize("case", vectors("extender", "request_decoding"))
+def test_other_spellings_are_read_as_go_reads_them(case: Case) -> None:
+    body = case["body"].encode()
+    if case.get("refused"):
+        with pytest.raises(BadRequestError):
+            decode_args(body)
+        return
+    understood = case["understood"]
+    if understood["node_names"] is None and understood["nodes"] is None:
+        with pytest.raises(BadRequestError, match="both are null"):
+            decode_args(body)
+        return
+    args = decode_args(body)
+    assert f"{args.pod.namespace}/{args.pod.name}" == understood["pod"]
+    assert args.pod.runtime_class_name == (understood["runtime_class"] or "")
+    names, nodes = understood["node_names"], understood["nodes"]
+    assert _names(args) == (names if names is not None else nodes)
+    assert isinstance(args.nodes, Names) is (names is not None)
+
+
+@pytest.mark.parametrize("body", recorded("scheduler-names", "filter"))
+def test_recorded_names_take_the_short_way(body: bytes) -> None:
+    from extender.http import wire
+
+    short = wire._decode_as_kube_scheduler_sends(body)
+    assert short is not None
+    assert short == wire._decode_any(body)

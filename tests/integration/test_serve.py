@@ -1,0 +1,314 @@
+"""The real server process, asked over a socket."""
+
+import json
+import shutil
+import signal
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.processes import SAMPLES, Server, run, running, serving, until
+from tests.vectors_file import RECORDED, recorded
+
+REQUESTS = SAMPLES / "requests"
+
+
+@pytest.fixture(scope="module")
+def sample() -> Iterator[Server]:
+    with serving(SAMPLES / "cluster") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def recorded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The cluster that the recorded requests came from: its nodes are in the requests."""
+    folder = tmp_path_factory.mktemp("cluster")
+    nodes: dict[str, Any] = {}
+    for body in (RECORDED / "scheduler-nodes").glob("*.json"):
+        for item in (json.loads(body.read_bytes()).get("Nodes") or {}).get("items", []):
+            nodes[item["metadata"]["name"]] = item
+    document = {"kind": "NodeList", "apiVersion": "v1", "items": list(nodes.values())}
+    (folder / "nodes.json").write_text(json.dumps(document))
+    shutil.copy(RECORDED / "runtimeclasses.yaml", folder)
+    with serving(folder) as server:
+        yield server
+
+
+def texts(answer: Any) -> dict[str, int]:
+    return dict(Counter(answer["FailedAndUnresolvableNodes"].values()))
+
+
+@pytest.mark.parametrize("body", recorded("scheduler-names", "filter"))
+def test_recorded_requests_with_names_are_answered(recorded_cluster: Server, body: bytes) -> None:
+    answer: Any = recorded_cluster.post("/filter", body)
+    asked = json.loads(body)
+    refused = answer["FailedAndUnresolvableNodes"]
+    assert answer["Nodes"] is None
+    assert answer["NodeNames"] == [n for n in asked["NodeNames"] if n not in refused]
+    if asked["Pod"]["spec"].get("runtimeClassName") == "gvisor":
+        assert answer["NodeNames"] == ["node-000000", "node-000001", "node-000002"]
+        assert texts(answer) == {
+            'nodes don\'t match RuntimeClass "gvisor" (nodeSelector sandbox.example/gvisor=true)': 6
+        }
+    else:
+        assert not refused
+
+
+@pytest.mark.parametrize("body", recorded("scheduler-nodes", "filter"))
+def test_recorded_requests_with_nodes_give_items_back_byte_for_byte(
+    recorded_cluster: Server, body: bytes
+) -> None:
+    status, raw, _ = recorded_cluster.request("POST", "/filter", body)
+    assert status == 200
+    answer, asked = json.loads(raw), json.loads(body)
+    refused = answer["FailedAndUnresolvableNodes"]
+    names = [item["metadata"]["name"] for item in asked["Nodes"]["items"]]
+    passing = [item["metadata"]["name"] for item in answer["Nodes"]["items"]]
+    assert answer["NodeNames"] is None
+    assert passing == [name for name in names if name not in refused]
+    assert passing
+    for item in asked["Nodes"]["items"]:
+        # Go writes compact JSON in the order of the struct, as json.dumps does here.
+        raw_item = json.dumps(item, separators=(",", ":"), ensure_ascii=False).encode()
+        assert raw_item in body
+        assert (raw_item in raw) is (item["metadata"]["name"] in passing)
+
+
+EXPECTED = json.loads((REQUESTS / "expected" / "reasons.json").read_text())
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_every_reason_comes_out_of_the_sample_cluster(sample: Server, name: str) -> None:
+    answer: Any = sample.post("/filter", (REQUESTS / f"{name}.json").read_bytes())
+    assert texts(answer) == EXPECTED[name]
+
+
+def test_strict_refuses_nodes_that_report_no_handlers() -> None:
+    with serving(SAMPLES / "cluster", flags=("--handler-check", "strict")) as server:
+        answer: Any = server.post("/filter", (REQUESTS / "strict.json").read_bytes())
+    reason = answer["FailedAndUnresolvableNodes"]["general-3"]
+    assert reason == 'nodes don\'t match RuntimeClass "runc" (runtime handlers not reported)'
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        pytest.param(b"", "not JSON", id="empty body"),
+        pytest.param(b"{", "not JSON", id="truncated"),
+        pytest.param(b'{"Pod":{},"NodeNames":[]} x', "not JSON", id="trailing data"),
+        pytest.param(b"[]", "expected `object`", id="a list"),
+        pytest.param(b'{"NodeNames":["a"]}', "Pod", id="no Pod"),
+        pytest.param(b'{"Pod":null,"NodeNames":["a"]}', "Pod", id="Pod null"),
+        pytest.param(b'{"Pod":{}}', "NodeNames, Nodes", id="both lists missing"),
+        pytest.param(b'{"Pod":{},"Nodes":[]}', "Nodes", id="Nodes is a list"),
+        pytest.param(b'{"Pod":{},"NodeNames":["a",1]}', "NodeNames[1]", id="a number as name"),
+        pytest.param(
+            b'{"Pod":{"metadata":{"labels":{"a":1}}},"NodeNames":[]}',
+            "Pod.metadata.labels",
+            id="a label of a pod",
+        ),
+        pytest.param(
+            b'{"Pod":{},"Nodes":{"items":[{},{"spec":{"taints":{}}}]}}',
+            "Nodes.items[1].spec.taints",
+            id="taints of a node",
+        ),
+        pytest.param(b'{"Pod":{},"NodeNames":["\x01"]}', "not JSON", id="control character"),
+        pytest.param(b'{"Pod":{},"Nodes":null,"NodeNames":["a\xff"]}', "not JSON", id="not UTF-8"),
+        pytest.param(b"[" * 100_000, "", id="nested deeply"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_a_400_that_names_the_place(
+    sample: Server, body: bytes, place: str
+) -> None:
+    status, answer, headers = sample.request("POST", "/filter", body)
+    assert status == 400
+    assert headers["Content-Type"] == "application/json"
+    document = json.loads(answer)
+    assert list(document) == ["error"]
+    assert place in document["error"]
+    assert "\n" not in document["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nothing", 404),
+        ("POST", "//filter", 404),
+        ("POST", "/filter/", 404),
+        ("GET", "/filter", 405),
+        ("POST", "/readyz", 405),
+    ],
+)
+def test_unknown_paths_and_methods_are_told_in_json(
+    sample: Server, method: str, path: str, status: int
+) -> None:
+    got, body, headers = sample.request(method, path, b"{}" if method == "POST" else None)
+    assert got == status
+    assert "Location" not in headers
+    assert list(json.loads(body)) == ["error"]
+
+
+def test_a_body_over_the_limit_is_a_413_that_names_the_limit() -> None:
+    with serving(SAMPLES / "cluster", flags=("--max-body-bytes", "1000")) as server:
+        status, body, _ = server.request("POST", "/filter", b" " * 1001)
+        assert status == 413
+        assert "1000" in json.loads(body)["error"]
+        assert server.request("GET", "/readyz")[0] == 200
+
+
+def test_slow_and_silent_clients_keep_nobody_waiting(sample: Server) -> None:
+    body = (REQUESTS / "no-class.json").read_bytes()
+    head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
+    beginnings = [b"", b"POST /fil", head, head + b'{"Pod":']
+    hostile = [socket.create_connection(sample.address) for _ in range(16)]
+    for index, connection in enumerate(hostile):
+        connection.sendall(beginnings[index % len(beginnings)])
+    try:
+        for _ in range(20):
+            with closing(sample.connect(timeout=2)) as client:
+                client.request("POST", "/filter", body)
+                assert client.getresponse().read()
+                client.request("GET", "/livez")
+                assert client.getresponse().status == 200
+    finally:
+        for each in hostile:
+            each.close()
+
+
+def _write(folder: Path, node: str) -> None:
+    """One node as a manifest, replaced at once as editors and kubelets do."""
+    document = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}
+    fresh = folder / ".new"
+    fresh.write_text(json.dumps(document))
+    fresh.rename(folder / "nodes.json")
+
+
+def test_edited_manifests_switch_answers_once_and_fail_no_request(tmp_path: Path) -> None:
+    shutil.copy(SAMPLES / "cluster" / "runtimeclasses.yaml", tmp_path)
+    _write(tmp_path, "one")
+    body = json.dumps(
+        {"Pod": {"spec": {"runtimeClassName": "runc"}}, "NodeNames": ["one", "two"]}
+    ).encode()
+    answers: list[tuple[int, str]] = []
+    stopping = threading.Event()
+
+    def ask(server: Server) -> None:
+        with closing(server.connect()) as connection:
+            while not stopping.is_set():
+                connection.request("POST", "/filter", body)
+                response = connection.getresponse()
+                answers.append((response.status, str(orjson.loads(response.read())["NodeNames"])))
+
+    with serving(tmp_path) as server:
+        client = threading.Thread(target=ask, args=[server])
+        client.start()
+        until(lambda: len(answers) > 300)
+        _write(tmp_path, "two")
+        until(lambda: answers[-1][1] == "['two']")
+        (tmp_path / "runtimeclasses.yaml").write_text("kind: [")
+        server.wait_for_line("manifests not reloaded")
+        _, verbose, _ = server.request("GET", "/readyz?verbose")
+        so_far = len(answers)
+        until(lambda: len(answers) > so_far + 300)
+        stopping.set()
+        client.join()
+    assert b"[+]manifests ok: last reload failed" in verbose
+    assert b"runtimeclasses.yaml" in verbose
+    assert {status for status, _ in answers} == {200}
+    said = [text for _, text in answers]
+    switched = said.index("['two']")
+    assert said == ["['one']"] * switched + ["['two']"] * (len(said) - switched)
+    assert len(answers) >= 600
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(["serve", "--frobnicate"], "--frobnicate", id="unknown flag"),
+        pytest.param(["serve", "--threads", "many"], "--threads", id="no number"),
+        pytest.param(["serve", "--bind", "nowhere"], "HOST:PORT", id="no port"),
+        pytest.param(["serve", "--manifests", "/none"], "/none: No such file", id="missing file"),
+        pytest.param(
+            ["serve", "--manifests", "bad.yaml"],
+            "bad.yaml: line 2, column 1: invalid YAML",
+            id="invalid YAML",
+        ),
+        pytest.param(
+            ["serve", "--manifests", "class.yaml"],
+            'RuntimeClass "Kata": metadata.name: Invalid value',
+            id="invalid RuntimeClass",
+        ),
+        pytest.param(
+            ["serve", "--manifests", "node.yaml"],
+            'Node "a": metadata.labels[...]: expected `str`, got `bool`',
+            id="label of a wrong type",
+        ),
+        pytest.param(["frob"], "unknown command", id="unknown command"),
+        pytest.param(
+            ["serve", "--manifests", "good.yaml", "--tls-cert-file", "x"],
+            "go together",
+            id="certificate without key",
+        ),
+    ],
+)
+def test_what_a_person_can_mend_is_told_in_one_line(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    (tmp_path / "bad.yaml").write_text("kind: [")
+    (tmp_path / "good.yaml").write_text("")
+    (tmp_path / "class.yaml").write_text(
+        "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: Kata}\nhandler: kata\n"
+    )
+    (tmp_path / "node.yaml").write_text(
+        "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {b: true}}\n"
+    )
+    here = [str(tmp_path / word) if word.endswith(".yaml") else word for word in arguments]
+    result = run(*here)
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert "Traceback" not in result.stderr
+
+
+def test_a_port_in_use_is_told_in_one_line(sample: Server) -> None:
+    host, port = sample.address
+    result = run("serve", "--manifests", str(SAMPLES / "cluster"), "--bind", f"{host}:{port}")
+    assert result.returncode == 2
+    assert "Address already in use" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_flags_come_from_the_environment_too() -> None:
+    result = run("serve", env={"RUNTIMECLASS_EXTENDER_SERVE_THREADS": "none"})
+    assert result.returncode == 2
+    assert "--threads" in result.stderr
+
+
+def test_a_stopping_server_finishes_requests_and_waits_for_nobody_idle() -> None:
+    with running(
+        "serve", "--bind", "127.0.0.1:0", "--manifests", str(SAMPLES / "cluster")
+    ) as server:
+        until(lambda: server.request("GET", "/readyz")[0] == 200)
+        idle = [socket.create_connection(server.address) for _ in range(20)]
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(3) == 0
+        for connection in idle:
+            connection.close()
+
+
+def test_probes_and_metrics_move_to_the_ops_listener() -> None:
+    with serving(SAMPLES / "cluster", flags=("--ops-bind", "127.0.0.1:0")) as server:
+        assert server.request("GET", "/metrics")[0] == 404
+        match = server.wait_for_line(r"probes and metrics on http://127\.0\.0\.1:(\d+)")
+        with socket.create_connection(("127.0.0.1", int(match[1])), timeout=5) as connection:
+            connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+        assert b"200 OK" in answer
+        assert b"runtimeclass_extender_cache_objects" in answer
