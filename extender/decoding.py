@@ -4,7 +4,7 @@ msgspec decodes straight into these structs, skips what they don't name and says
 of a wrong type. A null decodes to Go's zero value, as encoding/json does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -38,6 +38,12 @@ class RawToleration(Struct):
     operator: str | None = None
     value: str | None = None
     effect: str | None = None
+
+
+class RawTimedToleration(RawToleration, rename="camel"):
+    """With what plays no part in matching, for whoever merges tolerations."""
+
+    toleration_seconds: int | None = None
 
 
 class RawTaint(Struct):
@@ -135,7 +141,7 @@ class _Affinity(Struct, rename="camel"):
 
 class _Scheduling(Struct, rename="camel"):
     node_selector: StringMap = None
-    tolerations: list[RawToleration | None] | None = None
+    tolerations: list[RawTimedToleration | None] | None = None
 
 
 class _Overhead(Struct, rename="camel"):
@@ -214,7 +220,7 @@ _NO_HANDLER: Final = RawHandler()
 _NO_METADATA: Final = RawMetadata()
 
 
-def tolerations_of(raw: list[RawToleration | None] | None) -> tuple[Toleration, ...]:
+def tolerations_of(raw: Sequence[RawToleration | None] | None) -> tuple[Toleration, ...]:
     return tuple(
         Toleration(each.key or "", each.operator or "", each.value or "", each.effect or "")
         for each in (item or _NO_TOLERATION for item in raw or ())
@@ -341,4 +347,9 @@ def runtime_class_of(raw: RawRuntimeClass) -> RuntimeClass:
         quantities_of(raw.overhead.pod_fixed if raw.overhead else None),
         strings(metadata.annotations),
         metadata.creation_timestamp or "",
+        has_overhead=raw.overhead is not None,
+        has_scheduling=raw.scheduling is not None,
+        toleration_seconds=tuple(
+            item.toleration_seconds if item else None for item in scheduling.tolerations or ()
+        ),
     )

@@ -93,6 +93,8 @@ class RuntimeClass:
     """A node.k8s.io/v1 RuntimeClass. Compared by identity: a changed class is another object.
 
     node_selector holds (key, value) pairs sorted by key; overhead is podFixed as it was written.
+    The last three fields are what admission alone looks at: whether the class has an overhead and
+    a scheduling at all, be they empty, and the tolerationSeconds of its tolerations.
     """
 
     name: str
@@ -102,6 +104,9 @@ class RuntimeClass:
     overhead: Mapping[str, str] = field(default_factory=_nothing)
     annotations: Mapping[str, str] = field(default_factory=_nothing)
     creation_timestamp: str = ""
+    has_overhead: bool = False
+    has_scheduling: bool = False
+    toleration_seconds: tuple[int | None, ...] = ()
 
     def same_as(self, other: "RuntimeClass") -> bool:
         """Whether both say the same, so that one can stand for the other."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, Protocol
 
 from extender.http.health import Health
@@ -10,6 +11,7 @@ from extender.objects import Pod, RuntimeClass
 from extender.refused import RefusedPods
 from extender.snapshot import Snapshot
 from extender.verbs.matching import Policy
+from extender.verbs.prioritize import Preferences
 
 DEFAULT_MAX_BODY_BYTES: Final = 256 * 2**20
 
@@ -39,7 +41,7 @@ def no_lookup(name: str) -> RuntimeClass | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Service:
     """Everything a route may use, made once by the server."""
 
@@ -52,6 +54,11 @@ class Service:
     wait_for_node_event: Callable[[], bool] = lambda: False
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     serve_metrics: bool = True
+
+    @cached_property
+    def preferences(self) -> Preferences:
+        """What nodes cost; shared by prioritize and explain."""
+        return Preferences(self.policy.handler_check)
 
     def runtime_class(self, pod: Pod, snapshot: Snapshot) -> RuntimeClass | None:
         """The class the pod names; None when it names none or there is none of that name.

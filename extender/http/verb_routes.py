@@ -14,16 +14,22 @@ from extender.http.wire import (
     Chunks,
     Names,
     decode_args,
+    decode_preemption_args,
     encode_filter_error,
     encode_filtered_names,
     encode_filtered_nodes,
     encode_passed_all,
+    encode_scores,
+    encode_victims,
+    escape,
 )
 from extender.metrics import class_label
 from extender.objects import Pod, RuntimeClass
 from extender.snapshot import Snapshot
 from extender.verbs.filter import FilterResult, filter_nodes
 from extender.verbs.matching import match_names, match_nodes
+from extender.verbs.preempt import keep_matching
+from extender.verbs.prioritize import Scores
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -54,17 +60,17 @@ class BodyTooLargeError(Exception):
         super().__init__(f"request body is over the limit of {limit} bytes (--max-body-bytes)")
 
 
-def _answer(chunks: Chunks) -> Response:
-    return Response(chunks, 200, _JSON)
-
-
 class FilterRoute:
     """POST /filter."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    def __call__(self, args: Args) -> Chunks:
+    def __call__(self, body: bytes) -> tuple[Chunks, int]:
+        args = decode_args(body)
+        return self._answer(args), args.nodes.count
+
+    def _answer(self, args: Args) -> Chunks:
         pod = args.pod
         if pod.is_unconstrained:
             return encode_passed_all(args.nodes)
@@ -122,20 +128,63 @@ def _log_refusal(pod: Pod, result: FilterResult[object]) -> None:
     )
 
 
+class PrioritizeRoute:
+    """POST /prioritize."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._preferences = service.preferences
+
+    def __call__(self, body: bytes) -> tuple[Chunks, int]:
+        args = decode_args(body)
+        snapshot = self._service.source.snapshot
+        # The filter has looked for a missing class a moment ago; the scores need not.
+        own = snapshot.runtime_classes.get(args.pod.runtime_class_name)
+        if isinstance(args.nodes, Names):
+            names = args.nodes.split()
+            scores = self._preferences.scores(own, snapshot, names)
+        else:
+            names = args.nodes.names()
+            scores = self._preferences.scores_of_nodes(own, snapshot, args.nodes.nodes)
+        if not snapshot.runtime_classes_synced:
+            scores = Scores(bytes(len(names)))
+        return encode_scores(names, scores.scores), len(names)
+
+
+class PreemptRoute:
+    """POST /preempt."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def __call__(self, body: bytes) -> tuple[Chunks, int]:
+        args = decode_preemption_args(body)
+        pod, victims = args.pod, args.victims
+        if not pod.is_unconstrained:
+            snapshot = self._service.source.snapshot
+            runtime_class = self._service.runtime_class(pod, snapshot)
+            if not snapshot.nodes_synced:
+                raise UndecidedError(f"{ERROR_PREFIX}nodes not synced yet")
+            names = escape(list(victims))
+            verdicts = match_names(pod, runtime_class, snapshot, names, self._service.policy)
+            victims = keep_matching(verdicts, victims)
+        return encode_victims(victims), len(args.victims)
+
+
 def install_verbs(app: Flask, service: Service) -> None:
     metrics = service.metrics
     limit = service.max_body_bytes
 
-    def verb(name: str, answer: Callable[[Args], Chunks]) -> None:
+    def verb(name: str, answer: Callable[[bytes], tuple[Chunks, int]]) -> None:
         duration = metrics.duration.labels(name)
         nodes = metrics.nodes.labels(name)
         succeeded = metrics.requests.labels(name, "200")
 
         def view() -> Response:
             started = time.perf_counter()
-            args = decode_args(read_body(limit))
-            response = _answer(answer(args))
-            nodes.observe(args.nodes.count)
+            chunks, count = answer(read_body(limit))
+            response = Response(chunks, 200, _JSON)
+            nodes.observe(count)
             succeeded.inc()
             duration.observe(time.perf_counter() - started)
             return response
@@ -152,7 +201,14 @@ def install_verbs(app: Flask, service: Service) -> None:
             metrics.requests.labels(request.endpoint, str(response.status_code)).inc()
         return response
 
+    @app.errorhandler(UndecidedError)
+    def undecided(error: UndecidedError) -> Response:
+        # Of the verbs only preempt's answer has no field for an error.
+        return error_response(503, str(error))
+
     verb("filter", FilterRoute(service))
+    verb("prioritize", PrioritizeRoute(service))
+    verb("preempt", PreemptRoute(service))
 
 
 VERBS: Final = frozenset({"filter", "prioritize", "preempt"})

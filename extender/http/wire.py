@@ -10,12 +10,14 @@ names is never turned into Python strings, only split, looked up and joined agai
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, TypeVar
 
 import orjson
 from msgspec import Raw, Struct
+from msgspec.json import encode as json_encode
 
-from extender.decoding import DecodeError, RawNode, RawPod, decode, node_of, pod_of
+from extender.decoding import DecodeError, RawNode, RawPod, convert, decode, node_of, pod_of
 from extender.objects import Node, Pod
 from extender.verbs.filter import FilterResult
 
@@ -175,6 +177,134 @@ def _decode_items(raw: Raw) -> NodeItems:
         else:
             nodes.append(node_of(_decode(item, RawNode, f"Nodes.items[{index}]")))
     return NodeItems(items, nodes)
+
+
+class _MetaPod(Struct, forbid_unknown_fields=True, rename={"uid": "UID"}):
+    uid: str | None = None
+
+
+class MetaVictims(
+    Struct,
+    forbid_unknown_fields=True,
+    rename={"pods": "Pods", "violations": "NumPDBViolations"},
+):
+    """extenderv1.MetaVictims: the pods to evict from one node, by UID."""
+
+    pods: list[_MetaPod] | None = None
+    violations: int | None = None
+
+
+class _Victims(
+    Struct,
+    forbid_unknown_fields=True,
+    rename={"pods": "Pods", "violations": "NumPDBViolations"},
+):
+    pods: list[RawPod] | None = None
+    violations: int | None = None
+
+
+_MetaVictimsMap = dict[str, MetaVictims | None]
+_VictimsMap = dict[str, _Victims | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionArgs:
+    """ExtenderPreemptionArgs: a pod, and by node name the pods that would have to go."""
+
+    pod: Pod
+    victims: Mapping[str, MetaVictims]
+
+
+def decode_preemption_args(body: bytes) -> PreemptionArgs:
+    """Read ExtenderPreemptionArgs in either form. Raises BadRequestError."""
+    fields = _fields(body)
+    pod = decode_pod(fields.get("pod", NULL))
+    by_uid = fields.get("nodenametometavictims", NULL)
+    if by_uid != NULL:
+        return PreemptionArgs(pod, _meta_victims(by_uid))
+    whole = fields.get("nodenametovictims", NULL)
+    if whole == NULL:
+        raise BadRequestError(
+            "NodeNameToVictims, NodeNameToMetaVictims: both are null, one of them must be an object"
+        )
+    return PreemptionArgs(pod, _identified(whole))
+
+
+def _meta_victims(raw: Raw) -> Mapping[str, MetaVictims]:
+    found = _decode_victims(raw, _MetaVictimsMap, "NodeNameToMetaVictims")
+    return {name: victims or MetaVictims() for name, victims in found.items()}
+
+
+def _identified(raw: Raw) -> Mapping[str, MetaVictims]:
+    """Victims given as whole pods, as their UIDs."""
+    found = _decode_victims(raw, _VictimsMap, "NodeNameToVictims")
+    identified = {}
+    for name, victims in found.items():
+        pods = (victims.pods if victims else None) or []
+        identified[name] = MetaVictims(
+            [_MetaPod(pod.metadata.uid if pod.metadata else None) for pod in pods],
+            victims.violations if victims else None,
+        )
+    return identified
+
+
+def _decode_victims(raw: Raw, kind: type[T], place: str) -> T:
+    """Victims as kube-scheduler spells their keys, else in any case and with unknown keys."""
+    try:
+        return decode(raw, kind, place)
+    except DecodeError:
+        plain = _decode(raw, dict[str, object], place)
+    try:
+        return convert({name: _canonical(victims) for name, victims in plain.items()}, kind, place)
+    except DecodeError as error:
+        raise BadRequestError(str(error)) from None
+
+
+_VICTIM_KEYS: Final = {"pods": "Pods", "numpdbviolations": "NumPDBViolations"}
+
+
+def _canonical(victims: object) -> object:
+    if not isinstance(victims, dict):
+        return victims
+    known: dict[str, object] = {}
+    for key, value in victims.items():
+        name = _VICTIM_KEYS.get(str(key).casefold())
+        if name == "Pods" and isinstance(value, list):
+            known[name] = [_canonical_pod(pod) for pod in value]
+        elif name:
+            known[name] = value
+    return known
+
+
+def _canonical_pod(pod: object) -> object:
+    """A MetaPod's UID in any case; a whole pod, whose keys are exact, stays as it is."""
+    if not isinstance(pod, dict) or "metadata" in pod:
+        return pod
+    uids = [value for key, value in pod.items() if str(key).casefold() == "uid"]
+    return {"UID": uids[-1]} if uids else {}
+
+
+def encode_victims(victims: Mapping[str, MetaVictims]) -> Chunks:
+    """ExtenderPreemptionResult. Never a null: kube-scheduler would dereference it."""
+    for each in victims.values():
+        each.pods = each.pods or []
+        each.violations = each.violations or 0
+        for pod in each.pods:
+            pod.uid = pod.uid or ""
+    return [b'{"NodeNameToMetaVictims":', json_encode(victims), b"}"]
+
+
+def encode_scores(names: Sequence[bytes], scores: Sequence[int]) -> Chunks:
+    """HostPriorityList: a bare array in the order of the names."""
+    if not names:
+        return [b"[]"]
+    endings = [b'","Score":%d},{"Host":"' % score for score in range(max(scores) + 1)]
+    if min(scores) == max(scores):
+        joined = endings[scores[0]].join(names)
+    else:
+        pairs = zip(names, map(endings.__getitem__, scores), strict=True)
+        joined = b"".join(chain.from_iterable(pairs))[: -len(endings[scores[-1]])]
+    return [b'[{"Host":"', joined, b'","Score":%d}]' % scores[-1]]
 
 
 def string(text: str) -> bytes:

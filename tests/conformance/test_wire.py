@@ -1,4 +1,4 @@
-"""Request bodies: what kube-scheduler v1.36.2 sends, and what a Go extender would read in others."""
+"""Request bodies: what kube-scheduler v1.36.2 sends, and what Go would read in others."""
 
 from typing import Any
 

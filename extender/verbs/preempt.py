@@ -1,0 +1,20 @@
+"""The preempt verb: no pod is evicted from a node that can't run the newcomer.
+
+kube-scheduler's dry run of preemption asks its in-tree filters only
+(pkg/scheduler/framework/preemption, v1.36.2), so it may choose a node that the filter verb would
+then refuse. Nodes that the pod's RuntimeClass does not match are dropped, the victims of the
+others come back as they were; none is ever added.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from extender.verbs.matching import Verdicts
+
+V = TypeVar("V")
+
+
+def keep_matching(verdicts: Verdicts, victims: Mapping[str, V]) -> Mapping[str, V]:
+    """The entries of a map of node name → victims whose node passes; verdicts in its order."""
+    names: Sequence[str] = verdicts.passing(list(victims))
+    return {name: victims[name] for name in names}

@@ -1,0 +1,698 @@
+"""GatheringWorker under a real gunicorn arbiter, over real sockets."""
+
+import contextlib
+import datetime
+import json
+import os
+import select
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+APP = Path(__file__).with_name("worker_app.py")
+ROOT = APP.parents[2]
+PATIENCE = 10.0  # a test fails after waiting that long for anything
+PROMPT = 0.5  # an answer that waited for nobody takes milliseconds
+MAX_BODY = 4 * 2**20
+
+PING = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nping"
+HALF_HEAD = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Le"
+HALF_BODY = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf"
+HALF_CHUNK = b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n40\r\nhalf"
+UNFINISHED = [
+    pytest.param(HALF_HEAD, id="half a head"),
+    pytest.param(HALF_BODY, id="half a body"),
+    pytest.param(HALF_CHUNK, id="half a chunk"),
+]
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def error(self) -> str:
+        message = json.loads(self.body)["error"]
+        assert isinstance(message, str)
+        return message
+
+
+class Client:
+    """One connection; `answer()` reads the next of the answers on it."""
+
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
+        self.sock = socket.create_connection(("127.0.0.1", port), PATIENCE)
+        if tls is not None:
+            self.sock = tls.wrap_socket(self.sock, server_hostname="localhost")
+        self._file = self.sock.makefile("rb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _value: object, _trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        self.sock.close()
+
+    def send(self, data: bytes) -> Self:
+        self.sock.sendall(data)
+        return self
+
+    def answer(self) -> Answer:
+        status, headers = self.head()
+        body = self._file.read(int(headers.get("content-length", "0")))
+        return Answer(status, headers, body)
+
+    def head(self) -> tuple[int, dict[str, str]]:
+        line = self._file.readline()
+        assert line.startswith(b"HTTP/1.1 "), line
+        headers = {}
+        while (field := self._file.readline()) != b"\r\n":
+            name, _, value = field.decode().partition(":")
+            headers[name.lower()] = value.strip()
+        return int(line.split()[1]), headers
+
+    def ended(self) -> bool:
+        """Whether the server closed the connection without sending anything more."""
+        return self._file.read(1) == b""
+
+    def reset(self) -> None:
+        """Drop the connection the rude way."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._file.close()
+        self.sock.close()
+
+
+class Server:
+    """A running gunicorn, and what the operating system says about its worker."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+        self.process = process
+        self.port = port
+        self._log = log
+        self.tls: ssl.SSLContext | None = None
+
+    def client(self) -> Client:
+        return Client(self.port, self.tls)
+
+    def raw_client(self) -> Client:
+        """Without TLS, whatever the server speaks."""
+        return Client(self.port)
+
+    def ask(self, request: bytes) -> Answer:
+        with self.client() as client:
+            return client.send(request).answer()
+
+    def worker_pid(self) -> int:
+        return int(self.ask(get("/pid")).body)
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def terminate(self) -> float:
+        """SIGTERM; the time it was sent at."""
+        self.process.send_signal(signal.SIGTERM)
+        return time.monotonic()
+
+
+def get(path: str, *fields: str) -> bytes:
+    lines = [f"GET {path} HTTP/1.1", "Host: x", *fields, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def post(body: bytes) -> bytes:
+    return f"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def chunked(*lines: bytes) -> bytes:
+    head = b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return head + b"".join(line + b"\r\n" for line in lines)
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        select.select([], [], [], 0.02)
+    return True
+
+
+def open_files(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+@contextmanager
+def running(log: Path, worker: dict[str, Any] | None = None, **settings: Any) -> Iterator[Server]:
+    """A server on a port of its own, killed afterwards."""
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
+        port = listener.getsockname()[1]
+        settings = {"bind": f"fd://{listener.fileno()}", "threads": 2, "keepalive": 30} | settings
+        arguments = json.dumps({"settings": settings, "worker": worker or {}})
+        with log.open("wb") as stream:
+            process = subprocess.Popen(
+                [sys.executable, str(APP), arguments],
+                pass_fds=[listener.fileno()],
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                stderr=stream,
+                start_new_session=True,
+            )
+    try:
+        yield Server(process, port, log)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose deadlines no test reaches; nothing clients do may be logged by it."""
+    log = tmp_path_factory.mktemp("patient") / "log"
+    with running(log, {"max_body_bytes": MAX_BODY, "request_deadline": 60.0}) as server:
+        yield server
+        assert "Traceback" not in server.log()
+        assert "[WARNING]" not in server.log()
+        assert "[ERROR]" not in server.log()
+
+
+@pytest.fixture
+def strict(tmp_path: Path) -> Iterator[Server]:
+    """A server with short deadlines."""
+    worker = {"request_deadline": 0.3, "answer_deadline": 1.0, "linger": 0.3}
+    with running(tmp_path / "log", worker, keepalive=1) as server:
+        server.worker_pid()
+        yield server
+
+
+# Requests
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        pytest.param(PING, id="with a length"),
+        pytest.param(chunked(b"2", b"pi", b"2;x=y", b"ng", b"0", b"Sum: 1", b""), id="chunked"),
+    ],
+)
+def test_a_request_in_single_bytes_is_answered(patient: Server, request_bytes: bytes) -> None:
+    with patient.client() as client:
+        client.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for position in range(len(request_bytes)):
+            client.send(request_bytes[position : position + 1])
+        assert client.answer().body == b"ping"
+
+
+def test_a_body_of_many_segments_arrives_whole(patient: Server) -> None:
+    body = os.urandom(MAX_BODY)
+    assert patient.ask(post(body)).body == body
+
+
+def test_a_chunked_body_is_decoded(patient: Server) -> None:
+    body = os.urandom(300_000)
+    request = chunked(b"%x" % 100_000, body[:100_000], b"%X" % 200_000, body[100_000:], b"0", b"")
+    assert patient.ask(request).body == body
+
+
+def test_a_connection_is_kept_for_many_requests(patient: Server) -> None:
+    with patient.client() as client:
+        for number in range(50):
+            body = b"%d" % number
+            answer = client.send(post(body)).answer()
+            assert (answer.body, answer.headers["connection"]) == (body, "keep-alive")
+
+
+def test_pipelined_requests_are_answered_in_order(patient: Server) -> None:
+    bodies = [b"first", b"", b"third" * 10_000, b"last"]
+    requests = b"".join(post(body) for body in bodies)
+    requests += chunked(b"4", b"over", b"0", b"") + get("/pid", "Connection: close") + HALF_BODY
+    with patient.client() as client:
+        client.send(requests)
+        assert [client.answer().body for _ in bodies] == bodies
+        assert client.answer().body == b"over"
+        assert client.answer().headers["connection"] == "close"
+        assert client.ended()
+
+
+def test_a_client_that_expects_100_continue_is_told_once(patient: Server) -> None:
+    with patient.client() as client:
+        client.send(HALF_BODY[: -len(b"half\r\n")] + b"Expect: 100-continue\r\n\r\n")
+        assert client.head() == (100, {})
+        assert client.send(b"x" * 100).answer().body == b"x" * 100
+
+
+def test_no_100_continue_when_the_body_is_there_already(patient: Server) -> None:
+    request = PING.replace(b"Host: x", b"Host: x\r\nExpect: 100-Continue")
+    assert patient.ask(request).status == 200
+
+
+def test_connection_close_is_honoured(patient: Server) -> None:
+    with patient.client() as client:
+        assert client.send(get("/pid", "Connection: close")).answer().status == 200
+        assert client.ended()
+
+
+def test_a_client_may_close_its_side_after_the_request(patient: Server) -> None:
+    with patient.client() as client:
+        client.send(PING).sock.shutdown(socket.SHUT_WR)
+        assert client.answer().body == b"ping"
+        assert client.ended()
+
+
+# Refusals
+
+
+def with_fields(*fields: bytes) -> bytes:
+    return b"\r\n".join([b"POST /echo HTTP/1.1", b"Host: x", *fields, b"", b""])
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        pytest.param(b"nonsense\r\n\r\n", 400, id="no request line"),
+        pytest.param(b"\r\n\r\n", 400, id="nothing but line ends"),
+        pytest.param(get("/caf\xe9"), 400, id="byte that must be quoted"),
+        pytest.param(b"GET / HTTP/9.9\r\n\r\n", 400, id="unknown version"),
+        pytest.param(with_fields(b"Bad Name: 1"), 400, id="malformed field name"),
+        pytest.param(with_fields(b"A: 1", b" folded"), 400, id="folded field"),
+        pytest.param(with_fields(b"Content-Length: 4", b"Content-Length: 4"), 400, id="2 lengths"),
+        pytest.param(with_fields(b"Content-Length: +4"), 400, id="signed length"),
+        pytest.param(with_fields(b"Content-Length : 4"), 400, id="blank before the colon"),
+        pytest.param(with_fields(b"Content-Length: " + b"9" * 5000), 400, id="endless length"),
+        pytest.param(
+            with_fields(b"Content-Length: 4", b"Transfer-Encoding: chunked"), 400, id="both kinds"
+        ),
+        pytest.param(with_fields(b"Transfer-Encoding: gzip"), 400, id="no chunked"),
+        pytest.param(
+            with_fields(b"Transfer-Encoding: br, chunked") + b"0\r\n\r\n", 501, id="unknown coding"
+        ),
+        pytest.param(with_fields(b"Transfer-Encoding: xchunked"), 501, id="nearly chunked"),
+        pytest.param(chunked(b"4x", b"ping", b"0", b""), 400, id="malformed chunk size"),
+        pytest.param(chunked(b"3", b"ping", b"0", b""), 400, id="chunk longer than its size"),
+        pytest.param(chunked(b"1;" + b"x" * 5000), 400, id="endless chunk extension"),
+        pytest.param(chunked(*[b"1", b"x"] * 70_000, b"0", b""), 400, id="too many chunks"),
+        pytest.param(chunked(b"4", b"ping", b"0", b"bad trailer", b""), 400, id="bad trailer"),
+        pytest.param(chunked(b"%x" % (MAX_BODY + 1)), 413, id="too large a chunk"),
+        pytest.param(with_fields(b"Expect: a miracle"), 417, id="unknown expectation"),
+        pytest.param(get("/" + "x" * 9000), 414, id="long request line"),
+        pytest.param(with_fields(b"A: " + b"x" * 9000), 431, id="long field"),
+        pytest.param(with_fields(*[b"A: x"] * 200), 431, id="many fields"),
+        pytest.param(with_fields(*[b"A: " + b"x" * 1000] * 70), 431, id="long head"),
+        pytest.param(b"GET / HTTP/1.1\r\nA: " + b" " * 70_000, 431, id="endless head"),
+    ],
+)
+def test_a_bad_request_is_refused_in_json(
+    patient: Server, request_bytes: bytes, status: int
+) -> None:
+    with patient.client() as client:
+        answer = client.send(request_bytes).answer()
+        assert answer.status == status
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["connection"] == "close"
+        assert "\n" not in answer.error
+        client.sock.shutdown(socket.SHUT_WR)
+        assert client.ended()
+    assert f"on_refusal {status}" in patient.log()
+
+
+def test_a_body_over_the_limit_is_refused_before_it_is_sent(patient: Server) -> None:
+    request = with_fields(b"Content-Length: %d" % (MAX_BODY + 1), b"Expect: 100-continue")
+    answer = patient.ask(request)
+    assert answer.status == 413
+    assert answer.error == (
+        f"request body of {MAX_BODY + 1} bytes is over the limit of {MAX_BODY} bytes"
+        " (--max-body-bytes)"
+    )
+
+
+def test_a_client_that_sends_all_of_a_refused_body_reads_the_answer(patient: Server) -> None:
+    answer = patient.ask(post(bytes(16 * MAX_BODY)))
+    assert answer.status == 413
+
+
+# Slow and silent clients
+
+
+@pytest.mark.parametrize("beginning", [pytest.param(b"", id="nothing"), *UNFINISHED])
+def test_unfinished_requests_delay_nobody(patient: Server, beginning: bytes) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(16):
+            stack.enter_context(patient.client()).send(beginning)
+        for _ in range(20):
+            began = time.monotonic()
+            assert patient.ask(PING).body == b"ping"
+            assert time.monotonic() - began < PROMPT
+
+
+@pytest.mark.parametrize("beginning", UNFINISHED)
+def test_an_unfinished_request_is_cut_off_at_the_deadline(strict: Server, beginning: bytes) -> None:
+    with strict.client() as fresh, strict.client() as kept:
+        assert kept.send(PING).answer().status == 200
+        began = time.monotonic()
+        for client in (fresh, kept):
+            client.send(beginning)
+        for client in (fresh, kept):
+            answer = client.answer()
+            assert answer.status == 408
+            assert answer.error == "the request did not arrive in time"
+            assert client.ended()
+        assert 0.3 <= time.monotonic() - began < 3.0
+
+
+def test_silent_connections_are_closed(strict: Server) -> None:
+    with strict.client() as fresh, strict.client() as kept:
+        assert kept.send(PING).answer().status == 200
+        assert fresh.ended()
+        assert kept.ended()
+
+
+def test_a_client_that_never_closes_is_closed_after_the_linger(strict: Server) -> None:
+    pid = strict.worker_pid()
+    before = open_files(pid)
+    with strict.client() as client:
+        assert client.send(get("/pid", "Connection: close")).answer().status == 200
+        assert eventually(lambda: open_files(pid) <= before)
+
+
+def test_answers_that_are_not_read_delay_nobody(tmp_path: Path) -> None:
+    size = 20 * 2**20
+    with (
+        running(tmp_path / "log", {"answer_deadline": 1.0}, threads=1) as server,
+        server.client() as slow,
+        server.client() as stuck,
+    ):
+        pid = server.worker_pid()
+        for client in (slow, stuck):
+            client.send(get(f"/zeros/{size}"))
+            assert client.head()[1]["content-length"] == str(size)
+        for _ in range(20):
+            began = time.monotonic()
+            assert server.ask(PING).body == b"ping"
+            assert time.monotonic() - began < PROMPT
+        received = 0
+        while received < size:  # in small pieces, beside other requests
+            received += len(slow._file.read(min(2**20, size - received)))
+            assert server.ask(PING).body == b"ping"
+        assert slow.send(PING).answer().body == b"ping"
+        before = open_files(pid)
+        assert eventually(lambda: open_files(pid) == before - 1), "stuck was not cut off"
+
+
+def test_the_longest_idle_connection_makes_room(tmp_path: Path) -> None:
+    with (
+        running(tmp_path / "log", worker_connections=4) as server,
+        contextlib.ExitStack() as stack,
+    ):
+        idle = [stack.enter_context(server.client()) for _ in range(4)]
+        for client in idle:
+            assert client.send(PING).answer().status == 200
+        newest = stack.enter_context(server.client())
+        assert newest.send(PING).answer().status == 200
+        assert idle[0].ended()
+        assert idle[3].send(PING).answer().status == 200
+
+
+def test_connections_over_the_limit_wait_for_others_to_end(tmp_path: Path) -> None:
+    with (
+        running(tmp_path / "log", worker_connections=3) as server,
+        contextlib.ExitStack() as stack,
+    ):
+        busy = [stack.enter_context(server.client()) for _ in range(3)]
+        for client in busy:
+            client.send(HALF_BODY)
+        waiting = stack.enter_context(server.client()).send(PING)
+        assert select.select([waiting.sock], [], [], 0.2)[0] == []
+        busy[0].reset()
+        assert waiting.answer().body == b"ping"
+
+
+# Dropped connections
+
+
+def test_dropped_connections_leave_nothing_behind(tmp_path: Path) -> None:
+    states = [b"", HALF_HEAD, HALF_BODY, HALF_CHUNK, PING, PING + HALF_HEAD, b"nonsense\r\n\r\n"]
+    states += [get("/zeros/20000000"), get("/pid", "Connection: close")]
+    with running(tmp_path / "log") as server:
+        pid = server.worker_pid()
+        server.ask(PING)  # both pool threads have started
+        before = open_files(pid)
+        for number in range(220):
+            client = server.client().send(states[number % len(states)])
+            if number % 2:
+                client.reset()
+            else:
+                client.__exit__(None, None, None)
+        assert server.ask(PING).body == b"ping"
+        assert eventually(lambda: open_files(pid) <= before)
+        assert len(os.listdir(f"/proc/{pid}/task")) <= 1 + 2  # the main thread and the pool
+        assert "Traceback" not in server.log()
+
+
+def test_a_connection_dropped_while_its_request_is_answered(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with running(tmp_path / "log") as server:
+        pid = server.worker_pid()
+        before = open_files(pid)
+        client = server.client().send(get(f"/held{fifo}"))
+        with fifo.open("wb") as held:
+            client.reset()
+            assert server.ask(PING).body == b"ping"
+            held.write(b"too late")
+        assert eventually(lambda: open_files(pid) <= before)
+        assert "Traceback" not in server.log()
+
+
+# Failures of the application
+
+
+@pytest.mark.parametrize("path", ["/fail", "/fail/late", "/fail/exit"])
+def test_a_failing_application_is_answered_500_and_logged(tmp_path: Path, path: str) -> None:
+    with running(tmp_path / "log") as server:
+        answer = server.ask(get(path))
+        assert (answer.status, answer.error) == (500, "internal server error")
+        assert server.ask(PING).body == b"ping"
+        assert "Traceback" in server.log()
+
+
+# Stopping
+
+
+def test_idle_connections_do_not_hold_up_a_stop(tmp_path: Path) -> None:
+    with running(tmp_path / "log") as server, contextlib.ExitStack() as stack:
+        server.worker_pid()
+        clients = [stack.enter_context(server.client()) for _ in range(300)]
+        for client in clients[:150]:
+            client.send(PING)
+        assert {client.answer().status for client in clients[:150]} == {200}
+        began = server.terminate()
+        assert server.process.wait(PATIENCE) == 0
+        assert time.monotonic() - began < 2.5
+        assert all(client.ended() for client in clients)
+        assert server.log().count("on_stopping") == 1
+
+
+def test_a_stopping_worker_finishes_what_it_has_begun(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with running(tmp_path / "log") as server, contextlib.ExitStack() as stack:
+        server.worker_pid()
+        kept, half, held = [stack.enter_context(server.client()) for _ in range(3)]
+        assert kept.send(PING).answer().headers["connection"] == "keep-alive"
+        half.send(HALF_BODY)
+        held.send(get(f"/held{fifo}"))
+        with fifo.open("wb") as end_of_hold:
+            server.terminate()
+            assert eventually(lambda: "on_stopping" in server.log())
+            assert eventually(lambda: refused(server.port))
+            assert kept.send(PING).answer().headers["connection"] == "close"
+            assert kept.ended()
+            assert half.send(b"x" * 96).answer().headers["connection"] == "close"
+            end_of_hold.write(b"released")
+        answer = held.answer()
+        assert (answer.body, answer.headers["connection"]) == (b"released", "close")
+        assert server.process.wait(PATIENCE) == 0
+
+
+def test_a_half_sent_request_does_not_hold_up_a_stop(tmp_path: Path) -> None:
+    with running(tmp_path / "log", {"request_deadline": 60.0}) as server:
+        server.worker_pid()
+        with server.client() as client:
+            client.send(HALF_BODY)
+            assert server.ask(PING).body == b"ping"
+            began = server.terminate()
+            assert client.answer().status == 408
+        assert server.process.wait(PATIENCE) == 0
+        assert time.monotonic() - began < 5.0
+
+
+def refused(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), PATIENCE).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+# TLS
+
+
+class Authority:
+    """A certificate authority of its own, writing PEM files into a directory."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.directory = directory
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self.bundle = directory / f"{name}.pem"
+        self.bundle.write_bytes(self._sign(self._name, self._key.public_key(), is_ca=True))
+
+    def issue(self, name: str) -> tuple[str, str]:
+        """Write (or replace) a certificate and its key: their paths."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        pem = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        certfile, keyfile = self.directory / f"{name}.crt", self.directory / f"{name}.key"
+        certfile.write_bytes(self._sign(subject, key.public_key(), is_ca=False))
+        keyfile.write_bytes(pem)
+        return str(certfile), str(keyfile)
+
+    def client_context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self.bundle))
+
+    def _sign(self, subject: x509.Name, key: ec.EllipticCurvePublicKey, is_ca: bool) -> bytes:
+        now = datetime.datetime.now(datetime.UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        )
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+@contextmanager
+def running_tls(
+    directory: Path, worker: dict[str, Any] | None = None, **settings: Any
+) -> Iterator[tuple[Server, Authority]]:
+    authority = Authority(directory, "authority")
+    certfile, keyfile = authority.issue("server")
+    files = {"certfile": certfile, "keyfile": keyfile}
+    with running(directory / "log", worker, **files, **settings) as server:
+        server.tls = authority.client_context()
+        yield server, authority
+
+
+def served_certificate(server: Server) -> bytes:
+    with server.client() as client:
+        assert isinstance(client.sock, ssl.SSLSocket)
+        certificate = client.sock.getpeercert(binary_form=True)
+        assert certificate is not None
+        assert client.send(PING).answer().body == b"ping"
+        return certificate
+
+
+def test_requests_over_tls(tmp_path: Path) -> None:
+    body = os.urandom(1_000_000)
+    with running_tls(tmp_path) as (server, _), server.client() as client:
+        assert client.send(post(body)).answer().body == body
+        assert client.send(PING + PING).answer().body == b"ping"
+        assert client.answer().body == b"ping"
+        # The end of a request and another one in a single record.
+        client.send(PING[:-2]).send(PING[-2:] + PING)
+        assert [client.answer().body, client.answer().body] == [b"ping", b"ping"]
+        for position in range(len(PING)):
+            client.send(PING[position : position + 1])
+        assert client.answer().body == b"ping"
+        assert len(client.send(get("/zeros/20000000")).answer().body) == 20_000_000
+        assert client.send(get("/pid", "Connection: close")).answer().status == 200
+        assert client.ended()
+
+
+def test_unfinished_handshakes_delay_nobody_and_are_cut_off(tmp_path: Path) -> None:
+    client_hello = bytes.fromhex("16030100c8010000c40303")
+    with (
+        running_tls(tmp_path, {"request_deadline": 1.0}) as (server, _),
+        contextlib.ExitStack() as stack,
+    ):
+        server.worker_pid()
+        pending = [stack.enter_context(server.raw_client()) for _ in range(16)]
+        for client in pending[:8]:
+            client.send(client_hello)
+        began = time.monotonic()
+        assert server.ask(PING).body == b"ping"
+        assert time.monotonic() - began < PROMPT
+        assert all(client.ended() for client in pending)
+        with server.client() as client:
+            assert client.send(HALF_BODY).answer().status == 408
+
+
+def test_a_client_that_speaks_no_tls_is_closed(tmp_path: Path) -> None:
+    with running_tls(tmp_path) as (server, _):
+        server.worker_pid()
+        with server.raw_client() as client, contextlib.suppress(ConnectionResetError):
+            client.send(PING)
+            while client.sock.recv(100):
+                pass
+        assert server.ask(PING).body == b"ping"
+        assert "[WARNING]" not in server.log()
+
+
+def test_a_changed_certificate_is_served_to_new_connections(tmp_path: Path) -> None:
+    with running_tls(tmp_path) as (server, authority), server.client() as kept:
+        first = served_certificate(server)
+        assert kept.send(PING).answer().body == b"ping"
+        authority.issue("server")
+        assert eventually(lambda: served_certificate(server) != first)
+        assert kept.send(PING).answer().body == b"ping"
+
+
+def test_a_certificate_that_cannot_be_loaded_is_not_taken(tmp_path: Path) -> None:
+    with running_tls(tmp_path) as (server, _):
+        first = served_certificate(server)
+        (tmp_path / "server.crt").write_text("not a certificate")
+        warning = "keeping the previous TLS certificate"
+        assert eventually(lambda: served_certificate(server) == first and warning in server.log())
+        assert server.log().count(warning) == 1
+
+
+def test_a_client_certificate_is_required_when_there_is_a_bundle(tmp_path: Path) -> None:
+    clients = Authority(tmp_path, "clients")
+    stranger = Authority(tmp_path, "strangers")
+    with running_tls(tmp_path, ca_certs=str(clients.bundle)) as (server, authority):
+        server.tls = authority.client_context()
+        server.tls.load_cert_chain(*clients.issue("scheduler"))
+        assert server.ask(PING).body == b"ping"
+        for certificate in (None, stranger.issue("stranger")):
+            server.tls = authority.client_context()
+            if certificate is not None:
+                server.tls.load_cert_chain(*certificate)
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                server.ask(PING)
+        assert "[WARNING]" not in server.log()

@@ -1,0 +1,118 @@
+"""Whatever is sent to a verb, the answer is a 200 or a 400 of one line, never a 5xx."""
+
+import json
+import time
+from functools import lru_cache
+from pathlib import Path
+
+from flask.testing import FlaskClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.cluster.manifests import load_manifests
+from extender.cluster.store import SnapshotStore
+from extender.http.app import create_app
+from extender.http.health import Health
+from extender.http.service import Service
+from extender.metrics import Metrics
+from extender.refused import RefusedPods
+from tests.processes import SAMPLES
+from tests.vectors_file import RECORDED
+
+VERBS = st.sampled_from(["filter", "prioritize", "preempt"])
+LAW = settings(max_examples=400, deadline=None)
+
+BODIES = sorted(
+    [*(RECORDED / "scheduler-names").glob("*.json"), *(RECORDED / "scheduler-nodes").glob("*.json")]
+)
+
+
+@lru_cache
+def client() -> FlaskClient:
+    manifests = load_manifests([str(SAMPLES / "cluster")])
+    store = SnapshotStore()
+    store.replace_all(manifests.nodes.values(), manifests.runtime_classes.values())
+    service = Service(store, Metrics(), Health(lambda: store.snapshot), RefusedPods(time.monotonic))
+    return create_app(service).test_client()
+
+
+def check(verb: str, body: bytes) -> None:
+    response = client().post(f"/{verb}", data=body)
+    assert response.status_code in (200, 400), response.data
+    document = json.loads(response.data)
+    if response.status_code == 400:
+        assert list(document) == ["error"]
+        assert "\n" not in document["error"]
+
+
+@LAW
+@given(VERBS, st.binary(max_size=200))
+def test_random_bytes(verb: str, body: bytes) -> None:
+    check(verb, body)
+
+
+@LAW
+@given(
+    VERBS, st.sampled_from(BODIES), st.integers(0, 200_000), st.binary(max_size=4), st.booleans()
+)
+def test_recorded_bodies_cut_or_with_bytes_replaced(
+    verb: str, file: Path, place: int, noise: bytes, cut: bool
+) -> None:
+    body = file.read_bytes()
+    place %= len(body)
+    check(verb, body[:place] + noise + (b"" if cut else body[place + len(noise) :]))
+
+
+KEYS = st.sampled_from(
+    [
+        *("Pod", "pod", "Nodes", "NodeNames", "nodenames", "items", "metadata", "name", "labels"),
+        *("spec", "runtimeClassName", "nodeSelector", "tolerations", "key", "operator", "value"),
+        *("hostUsers", "containers", "volumeMounts", "recursiveReadOnly", "status", "taints"),
+        *("runtimeHandlers", "NodeNameToVictims", "NodeNameToMetaVictims", "Pods", "UID"),
+    ]
+)
+WORDS = st.sampled_from(["kata", "gvisor", "kata-1", "", "Exists", '","', "\\", "é", "\u2028"])
+json_values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-2, 2), WORDS, st.floats(0, 1)),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(KEYS, inner, max_size=4)),
+    max_leaves=20,
+)
+
+
+@LAW
+@given(VERBS, st.dictionaries(KEYS, json_values, max_size=5))
+def test_json_of_any_shape(verb: str, document: object) -> None:
+    check(verb, json.dumps(document).encode())
+
+
+@LAW
+@given(st.lists(st.text(max_size=8), max_size=6))
+def test_any_strings_as_names_come_back_as_they_are(names: list[str]) -> None:
+    """A pod without a RuntimeClass passes everywhere; its node names are given back."""
+    names = [name.encode("utf-8", "replace").decode() for name in names]
+    body = json.dumps({"Pod": {}, "Nodes": None, "NodeNames": names}, separators=(",", ":"))
+    response = client().post("/filter", data=body.encode())
+    assert json.loads(response.data)["NodeNames"] == names
+    unescaped = json.dumps(
+        {"Pod": {}, "Nodes": None, "NodeNames": names}, ensure_ascii=False, separators=(",", ":")
+    )
+    response = client().post("/filter", data=unescaped.encode())
+    assert json.loads(response.data)["NodeNames"] == names
+
+
+@LAW
+@given(st.lists(st.sampled_from(["kata-1", "kata-9", 'a","b', "general-1", ""]), max_size=6))
+def test_a_pod_whose_text_imitates_the_names_changes_nothing(names: list[str]) -> None:
+    """The short way to the names is not led astray by a pod that holds the same bytes."""
+    imitation = ',"Nodes":null,"NodeNames":["kata-1"]}'
+    pod = {
+        "metadata": {
+            "annotations": {"a": imitation},
+            "managedFields": [{"fieldsV1": {"x": 1, "Nodes": None, "NodeNames": ["kata-1"]}}],
+        },
+        "spec": {"runtimeClassName": "kata"},
+    }
+    body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}, separators=(",", ":"))
+    answer = json.loads(client().post("/filter", data=body.encode()).data)
+    assert answer["NodeNames"] == [name for name in names if name == "kata-1"]
+    assert set(answer["FailedAndUnresolvableNodes"]) == set(names) - {"kata-1"}

@@ -1,0 +1,112 @@
+"""Laws of preempt: its answer is a part of its question."""
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.http import wire
+from extender.objects import Node, Pod, RuntimeClass
+from extender.predicates.runtimeclass import HandlerCheck
+from extender.verbs.matching import Policy, match_names
+from extender.verbs.preempt import keep_matching
+from tests.property import strategies as some
+from tests.property.test_filter_laws import ask as ask_filter
+from tests.property.test_filter_laws import snapshot_of
+
+LAW = settings(max_examples=300, deadline=None)
+
+victims = st.dictionaries(
+    st.sampled_from([*some.NODE_NAMES, "stranger"]),
+    st.tuples(st.lists(st.sampled_from(["u1", "u2", "u3"]), max_size=3), st.integers(0, 5)),
+)
+
+
+def _body(asked: dict[str, tuple[list[str], int]], whole_pods: bool) -> bytes:
+    if whole_pods:
+        maps: dict[str, object] = {
+            "NodeNameToVictims": {
+                name: {
+                    "Pods": [{"metadata": {"uid": uid}} for uid in uids],
+                    "NumPDBViolations": violations,
+                }
+                for name, (uids, violations) in asked.items()
+            },
+            "NodeNameToMetaVictims": None,
+        }
+    else:
+        maps = {
+            "NodeNameToVictims": None,
+            "NodeNameToMetaVictims": {
+                name: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": violations}
+                for name, (uids, violations) in asked.items()
+            },
+        }
+    return json.dumps({"Pod": {}, **maps}).encode()
+
+
+@LAW
+@given(
+    some.node_lists,
+    some.class_lists,
+    some.pods,
+    victims,
+    st.booleans(),
+    st.sampled_from(list(HandlerCheck)),
+)
+def test_the_answer_is_the_question_for_the_nodes_the_filter_passes(
+    nodes: list[Node],
+    classes: list[RuntimeClass],
+    pod: Pod,
+    asked: dict[str, tuple[list[str], int]],
+    whole_pods: bool,
+    check: HandlerCheck,
+) -> None:
+    """answer ⊆ question, node by node and UID by UID, for exactly the nodes filter passes."""
+    snapshot = snapshot_of(nodes, classes)
+    args = wire.decode_preemption_args(_body(asked, whole_pods))
+    names = wire.escape(list(args.victims))
+    runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
+    verdicts = match_names(pod, runtime_class, snapshot, names, Policy(check))
+    answer = json.loads(b"".join(wire.encode_victims(keep_matching(verdicts, args.victims))))
+    passing, _ = ask_filter(snapshot, pod, list(asked), check)
+    assert answer == {
+        "NodeNameToMetaVictims": {
+            name: {
+                "Pods": [{"UID": uid} for uid in asked[name][0]],
+                "NumPDBViolations": asked[name][1],
+            }
+            for name in passing
+        }
+    }
+
+
+json_values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.text(max_size=5)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(
+                [*("Pods", "pods", "UID", "uid", "NumPDBViolations", "metadata", "n1", "Pod")]
+            ),
+            inner,
+            max_size=3,
+        ),
+    ),
+    max_leaves=12,
+)
+
+
+@LAW
+@given(json_values, st.sampled_from(["NodeNameToVictims", "NodeNameToMetaVictims"]))
+def test_no_null_is_ever_answered(value: object, form: str) -> None:
+    """Whatever is sent: a readable answer without null, which panics kube-scheduler, or a 400."""
+    body = json.dumps({"Pod": {}, form: value}).encode()
+    try:
+        args = wire.decode_preemption_args(body)
+    except wire.BadRequestError:
+        return
+    answer = b"".join(wire.encode_victims(args.victims))
+    for victims_of_node in json.loads(answer)["NodeNameToMetaVictims"].values():
+        assert isinstance(victims_of_node["NumPDBViolations"], int)
+        assert all(isinstance(pod["UID"], str) for pod in victims_of_node["Pods"])

@@ -1,0 +1,157 @@
+"""Laws of prioritize: what other nodes and classes may and may not do to a score."""
+
+import json
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.http import wire
+from extender.objects import HARD_EFFECTS, Node, RuntimeClass, Taint
+from extender.predicates.runtimeclass import HandlerCheck
+from extender.snapshot import Snapshot
+from extender.verbs.prioritize import MAX_SCORE, Preferences
+from tests import naive
+from tests.property import strategies as some
+from tests.property.test_filter_laws import snapshot_of
+
+CHECKS = st.sampled_from(list(HandlerCheck))
+LAW = settings(max_examples=300, deadline=None)
+
+CONDITION_KEYS = (
+    "node.kubernetes.io/not-ready",
+    "node.cloudprovider.kubernetes.io/shutdown",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "karpenter.sh/disrupted",
+)
+
+
+def ask(
+    snapshot: Snapshot, own: RuntimeClass | None, names: list[str], check: HandlerCheck
+) -> dict[str, int]:
+    """The scores by host, through the wire's encoding."""
+    asked = wire.escape(names)
+    scores = Preferences(check).scores(own, snapshot, asked)
+    answer = json.loads(b"".join(wire.encode_scores(asked, scores.scores)))
+    assert [entry["Host"] for entry in answer] == names
+    assert all(set(entry) == {"Host", "Score"} for entry in answer)
+    return {entry["Host"]: entry["Score"] for entry in answer}
+
+
+def _is_lasting(taint: Taint) -> bool:
+    return taint.effect in HARD_EFFECTS and not taint.key.startswith("node.kubernetes.io/")
+
+
+def naive_sets(
+    node: Node, classes: list[RuntimeClass], check: HandlerCheck
+) -> set[tuple[object, ...]]:
+    """Semantics §4: the constraint sets of the classes a node serves."""
+    found: set[tuple[object, ...]] = set()
+    lasting = [taint for taint in node.taints if _is_lasting(taint)]
+    handlers = {each.name for each in node.handlers}
+    for each in classes:
+        selects = all(node.labels.get(k) == v for k, v in each.node_selector)
+        tolerates = all(any(naive.tolerates(t, x) for t in each.tolerations) for x in lasting)
+        reported = each.handler in handlers or (node.is_docker and each.handler == "docker")
+        runs = check is HandlerCheck.OFF or reported
+        if not handlers and check is HandlerCheck.AUTO:
+            runs = True
+        if selects and tolerates and runs and (each.node_selector or lasting):
+            found.add((each.node_selector, frozenset(each.tolerations)))
+    return found
+
+
+@LAW
+@given(some.node_lists, some.class_lists, some.asked_names, CHECKS, st.data())
+def test_scores_are_what_the_rule_says(
+    nodes: list[Node],
+    classes: list[RuntimeClass],
+    asked: list[str],
+    check: HandlerCheck,
+    data: st.DataObject,
+) -> None:
+    """score = 10 // (1 + cost - smallest cost among the known nodes); unknown nodes 0."""
+    own = data.draw(st.sampled_from([None, *classes]))
+    snapshot = snapshot_of(nodes, classes)
+    scores = ask(snapshot, own and snapshot.runtime_classes[own.name], asked, check)
+    known = {node.name: node for node in nodes if node.name in asked}
+    own_set = {(own.node_selector, frozenset(own.tolerations))} if own else set()
+    costs = {name: len(naive_sets(node, classes, check) - own_set) for name, node in known.items()}
+    least = min(costs.values(), default=0)
+    assert scores == {
+        name: MAX_SCORE // (1 + costs[name] - least) if name in known else 0 for name in asked
+    }
+
+
+@LAW
+@given(some.node_lists, some.class_lists, CHECKS)
+def test_a_node_that_serves_more_constraint_sets_never_scores_higher(
+    nodes: list[Node], classes: list[RuntimeClass], check: HandlerCheck
+) -> None:
+    scores = ask(snapshot_of(nodes, classes), None, [node.name for node in nodes], check)
+    serves = {node.name: len(naive_sets(node, classes, check)) for node in nodes}
+    for a in serves:
+        for b in serves:
+            assert serves[a] <= serves[b] or scores[a] <= scores[b]
+
+
+@LAW
+@given(some.node_lists, some.class_lists.filter(bool), CHECKS)
+def test_a_second_class_with_the_same_constraints_changes_no_score(
+    nodes: list[Node], classes: list[RuntimeClass], check: HandlerCheck
+) -> None:
+    names = [node.name for node in nodes]
+    twin = replace(classes[0], name="twin")
+    assert ask(snapshot_of(nodes, classes), None, names, check) == ask(
+        snapshot_of(nodes, [*classes, twin]), None, names, check
+    )
+
+
+@LAW
+@given(some.node_lists, some.class_lists, CHECKS, st.data())
+def test_a_soft_or_condition_taint_changes_no_score(
+    nodes: list[Node], classes: list[RuntimeClass], check: HandlerCheck, data: st.DataObject
+) -> None:
+    soft = st.builds(Taint, some.KEYS, some.VALUES, st.just("PreferNoSchedule"))
+    condition = st.builds(
+        Taint, st.sampled_from(CONDITION_KEYS), some.VALUES, st.sampled_from(sorted(HARD_EFFECTS))
+    )
+    names = [node.name for node in nodes]
+    tainted = [
+        replace(node, taints=(*node.taints, data.draw(st.one_of(soft, condition))))
+        for node in nodes
+    ]
+    assert ask(snapshot_of(nodes, classes), None, names, check) == ask(
+        snapshot_of(tainted, classes), None, names, check
+    )
+
+
+@LAW
+@given(some.node_lists, some.class_lists, CHECKS, st.data())
+def test_both_wire_modes_give_the_same_scores(
+    nodes: list[Node], classes: list[RuntimeClass], check: HandlerCheck, data: st.DataObject
+) -> None:
+    snapshot = snapshot_of(nodes, classes)
+    own = data.draw(st.sampled_from([None, *snapshot.runtime_classes.values()]))
+    preferences = Preferences(check)
+    names = wire.escape([node.name for node in nodes])
+    by_name = preferences.scores(own, snapshot, names)
+    assert by_name == preferences.scores_of_nodes(own, snapshot, nodes)
+
+
+@LAW
+@given(st.lists(st.tuples(some.node_lists, some.class_lists), min_size=2, max_size=4), CHECKS)
+def test_what_is_remembered_of_one_snapshot_is_not_told_of_another(
+    states: list[tuple[list[Node], list[RuntimeClass]]], check: HandlerCheck
+) -> None:
+    """One Preferences over a changing cluster scores as a fresh one would each time."""
+    from extender.cluster.store import SnapshotStore
+
+    store, preferences = SnapshotStore(), Preferences(check)
+    for nodes, classes in states:
+        store.replace_nodes(nodes)
+        store.replace_runtime_classes(classes)
+        names = wire.escape([node.name for node in nodes])
+        fresh = Preferences(check).scores(None, store.snapshot, names)
+        assert preferences.scores(None, store.snapshot, names) == fresh
