@@ -4,6 +4,7 @@ What a person can mend (an address, a certificate) is told in one line before gu
 """
 
 import contextlib
+import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -170,6 +171,8 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no t
             "logger_class": _Logger,
             "loglevel": "debug" if options.verbosity > 1 else "warning",
             "control_socket_disable": True,
+            # The worker's sign of life is a file; a read-only root has memory there at least.
+            "worker_tmp_dir": "/dev/shm" if os.access("/dev/shm", os.W_OK) else None,
             "proc_name": PROGRAM,
         }
         for name, value in settings.items():
