@@ -148,6 +148,15 @@ class _Overhead(Struct, rename="camel"):
     pod_fixed: dict[str, str | int | float | None] | None = None
 
 
+class _NamespaceMetadata(Struct):
+    name: str | None = None
+    annotations: StringMap = None
+
+
+class RawNamespace(Struct):
+    metadata: _NamespaceMetadata | None = None
+
+
 class _ClassMetadata(Struct, rename="camel"):
     name: str | None = None
     annotations: StringMap = None
@@ -166,6 +175,13 @@ _PodOverhead: Final[type[dict[str, str | int | float | None] | None]] = (
     dict[str, str | int | float | None] | None  # type: ignore[assignment]
 )
 _PodAffinity: Final[type[_Affinity | None]] = _Affinity | None  # type: ignore[assignment]
+
+_NodeTaints: Final[type[list[RawTaint | None] | None]] = (
+    list[RawTaint | None] | None  # type: ignore[assignment]
+)
+_NodeHandlers: Final[type[list[RawHandler | None] | None]] = (
+    list[RawHandler | None] | None  # type: ignore[assignment]
+)
 
 _DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
 
@@ -334,6 +350,57 @@ def node_of(raw: RawNode) -> Node:
         bool(spec.unschedulable),
         is_docker(status.node_info.container_runtime_version if status.node_info else None),
     )
+
+
+class _LeanNodeSpec(Struct):
+    taints: Raw = Raw(b"null")
+    unschedulable: bool | None = None
+
+
+class _LeanNodeStatus(Struct, rename="camel"):
+    runtime_handlers: Raw = Raw(b"null")
+    node_info: _NodeInfo | None = None
+
+
+class _LeanNode(Struct):
+    metadata: RawMetadata | None = None
+    spec: _LeanNodeSpec | None = None
+    status: _LeanNodeStatus | None = None
+
+
+class NodeReader:
+    """Decodes many nodes of one request; taints and handlers of equal bytes only once."""
+
+    __slots__ = ("_handlers", "_taints")
+
+    def __init__(self) -> None:
+        self._taints: dict[bytes, tuple[Taint, ...]] = {}
+        self._handlers: dict[bytes, frozenset[Handler]] = {}
+
+    def read(self, raw: bytes | Raw, place: str = "") -> Node:
+        """Raises DecodeError."""
+        node = decode(raw, _LeanNode, place)
+        metadata, spec = node.metadata or _NO_METADATA, node.spec or _LeanNodeSpec()
+        status = node.status or _LeanNodeStatus()
+        taints = self._taints.get(bytes(spec.taints))
+        if taints is None:
+            found = decode(spec.taints, _NodeTaints, f"{place}.spec.taints")
+            taints = self._taints[bytes(spec.taints)] = taints_of(found)
+        handlers = self._handlers.get(bytes(status.runtime_handlers))
+        if handlers is None:
+            reported = decode(
+                status.runtime_handlers, _NodeHandlers, f"{place}.status.runtimeHandlers"
+            )
+            handlers = self._handlers[bytes(status.runtime_handlers)] = handlers_of(reported)
+        info = status.node_info
+        return Node(
+            metadata.name or "",
+            strings(metadata.labels),
+            taints,
+            handlers,
+            bool(spec.unschedulable),
+            is_docker(info.container_runtime_version if info else None),
+        )
 
 
 def runtime_class_of(raw: RawRuntimeClass) -> RuntimeClass:

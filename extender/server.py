@@ -32,6 +32,8 @@ GRACEFUL_SECONDS: Final = 10
 #: Open connections; a file descriptor each. One kube-scheduler needs a handful.
 MAX_CONNECTIONS: Final = 1000
 
+SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 (gunicorn makes a file of its own name there)
+
 
 @dataclass(frozen=True, slots=True)
 class ListenOptions:
@@ -172,7 +174,7 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no t
             "loglevel": "debug" if options.verbosity > 1 else "warning",
             "control_socket_disable": True,
             # The worker's sign of life is a file; a read-only root has memory there at least.
-            "worker_tmp_dir": "/dev/shm" if os.access("/dev/shm", os.W_OK) else None,
+            "worker_tmp_dir": SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None,
             "proc_name": PROGRAM,
         }
         for name, value in settings.items():

@@ -14,15 +14,14 @@ from extender.http.wire import (
     Chunks,
     Names,
     decode_args,
-    decode_preemption_args,
     encode_filter_error,
     encode_filtered_names,
     encode_filtered_nodes,
     encode_passed_all,
     encode_scores,
-    encode_victims,
     escape,
 )
+from extender.http.wire_preemption import decode_preemption_args, encode_victims
 from extender.metrics import class_label
 from extender.objects import Pod, RuntimeClass
 from extender.snapshot import Snapshot
@@ -30,6 +29,7 @@ from extender.verbs.filter import FilterResult, filter_nodes
 from extender.verbs.matching import match_names, match_nodes
 from extender.verbs.preempt import keep_matching
 from extender.verbs.prioritize import Scores
+from extender.verdict import Code
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -74,9 +74,8 @@ class FilterRoute:
         pod = args.pod
         if pod.is_unconstrained:
             return encode_passed_all(args.nodes)
-        snapshot = self._service.source.snapshot
         try:
-            runtime_class = self._service.runtime_class(pod, snapshot)
+            runtime_class, snapshot = self._service.resolve(pod)
             if isinstance(args.nodes, Names):
                 return self._names(pod, runtime_class, snapshot, args.nodes)
         except UndecidedError as error:
@@ -84,7 +83,7 @@ class FilterRoute:
         verdicts = match_nodes(pod, runtime_class, args.nodes.nodes, self._service.policy)
         result = filter_nodes(verdicts, args.nodes.names(), args.nodes.raw)
         self._note(pod, result)
-        return encode_filtered_nodes(result)
+        return encode_filtered_nodes(args.nodes, result)
 
     def _names(
         self, pod: Pod, runtime_class: RuntimeClass | None, snapshot: Snapshot, asked: Names
@@ -95,10 +94,15 @@ class FilterRoute:
         names = asked.split()
         verdicts = match_names(pod, runtime_class, snapshot, names, policy)
         result = filter_nodes(verdicts, names, names)
-        if names and not result.passing and self._service.wait_for_node_event():
-            snapshot = self._service.source.snapshot
-            verdicts = match_names(pod, runtime_class, snapshot, names, policy)
-            result = filter_nodes(verdicts, names, names)
+        if result.refused and not result.passing and _may_change(result):
+            # First remembered, then looked again: a node that begins to match in between is
+            # either seen here, or finds the pod remembered and wakes it.
+            self._service.refused.refuse(pod)
+            for newer in self._service.node_events(snapshot):
+                verdicts = match_names(pod, runtime_class, newer, names, policy)
+                result = filter_nodes(verdicts, names, names)
+                if result.passing:
+                    break
         self._note(pod, result)
         return encode_filtered_names(result)
 
@@ -107,12 +111,17 @@ class FilterRoute:
         if result.passing or not result.refused:
             service.refused.admit(pod.namespace, pod.name, pod.uid)
         else:
-            service.refused.refuse(pod.namespace, pod.name, pod.uid, pod.runtime_class_name)
+            service.refused.refuse(pod)
             if _LOG.isEnabledFor(logging.DEBUG):
                 _log_refusal(pod, result)
         if result.counts:
             label = class_label(pod.runtime_class_name, service.source.snapshot.runtime_classes)
             service.metrics.refused(label, result.counts, not result.passing)
+
+
+def _may_change(result: FilterResult[object]) -> bool:
+    """Whether a node's change could make a node pass."""
+    return not result.counts.keys() <= {Code.NOT_FOUND, Code.CONFLICT}
 
 
 def _log_refusal(pod: Pod, result: FilterResult[object]) -> None:
@@ -161,8 +170,7 @@ class PreemptRoute:
         args = decode_preemption_args(body)
         pod, victims = args.pod, args.victims
         if not pod.is_unconstrained:
-            snapshot = self._service.source.snapshot
-            runtime_class = self._service.runtime_class(pod, snapshot)
+            runtime_class, snapshot = self._service.resolve(pod)
             if not snapshot.nodes_synced:
                 raise UndecidedError(f"{ERROR_PREFIX}nodes not synced yet")
             names = escape(list(victims))

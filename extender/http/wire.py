@@ -10,16 +10,16 @@ names is never turned into Python strings, only split, looked up and joined agai
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import compress
 from typing import Final, TypeVar
 
 import orjson
 from msgspec import Raw, Struct
-from msgspec.json import encode as json_encode
 
-from extender.decoding import DecodeError, RawNode, RawPod, convert, decode, node_of, pod_of
+from extender.decoding import DecodeError, NodeReader, RawPod, decode, pod_of
 from extender.objects import Node, Pod
 from extender.verbs.filter import FilterResult
+from extender.verbs.prioritize import MAX_SCORE
 
 T = TypeVar("T")
 
@@ -27,10 +27,19 @@ Chunks = list[bytes]
 
 NULL: Final = Raw(b"null")
 
+_BYTE_VALUES: Final = 256
+
 # What kube-scheduler sends in mode NodeNames: encoding/json writes the fields in this order.
 _NAMES_MARK: Final = b',"Nodes":null,"NodeNames":["'
 _NAMES_END: Final = b'"]}'
 _SEPARATOR: Final = b'","'
+
+# What it sends in mode Nodes; every Node has metadata, and begins with it.
+_ITEM_OPENING: Final = b'{"metadata":{'
+_ITEM_CLOSING: Final = b"}"
+_BETWEEN_ITEMS: Final = _ITEM_CLOSING + b"," + _ITEM_OPENING
+_ITEMS_MARK: Final = b',"Nodes":{"metadata":{},"items":[' + _ITEM_OPENING
+_ITEMS_END: Final = _ITEM_CLOSING + b']},"NodeNames":null}'
 
 #: All characters of a DNS subdomain, and some: in a JSON string they stand for themselves.
 _PLAIN: Final = b"abcdefghijklmnopqrstuvwxyz0123456789.-_ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -66,10 +75,15 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class NodeItems:
-    """The Nodes of a request: each item as it came, and what is read of it."""
+    """The Nodes of a request: each item as it came, and what is read of it.
 
-    raw: Sequence[Raw]
+    What all items have in common at both ends may be left off them: opening and closing.
+    """
+
+    raw: Sequence[bytes | Raw]
     nodes: Sequence[Node]
+    opening: bytes = b""
+    closing: bytes = b""
 
     @property
     def count(self) -> int:
@@ -77,6 +91,13 @@ class NodeItems:
 
     def names(self) -> list[bytes]:
         return escape([node.name for node in self.nodes])
+
+    def join(self, items: Sequence[bytes | Raw]) -> bytes:
+        """The items as elements of a JSON array."""
+        if not items:
+            return b""
+        separator = self.closing + b"," + self.opening
+        return self.opening + separator.join(items) + self.closing
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +123,15 @@ def decode_args(body: bytes) -> Args:
 
 
 def _decode_as_kube_scheduler_sends(body: bytes) -> Args | None:
+    """Either mode exactly as encoding/json writes it; None for anything else."""
+    if body.endswith(_NAMES_END):
+        return _decode_go_names(body)
+    if body.endswith(_ITEMS_END):
+        return _decode_go_items(body)
+    return None
+
+
+def _decode_go_names(body: bytes) -> Args | None:
     """The names mode exactly as encoding/json writes it; None for anything else.
 
     If the part before the mark is, closed by a brace, a JSON object of nothing but a Pod, and the
@@ -109,25 +139,55 @@ def _decode_as_kube_scheduler_sends(body: bytes) -> Args | None:
     the mark may stand in the pod's text.
     """
     start = body.find(_NAMES_MARK)
-    if start < 0 or not body.endswith(_NAMES_END):
+    if start < 0:
         return None
     joined = body[start + len(_NAMES_MARK) : -len(_NAMES_END)]
     separators = joined.translate(None, _PLAIN)
     count, rest = divmod(len(separators), len(_SEPARATOR))
     if rest or separators != _SEPARATOR * count:
         return None
+    pod = _decode_head(body[:start])
+    return Args(pod, Names(joined, count + 1)) if pod is not None else None
+
+
+def _decode_head(head: bytes) -> Pod | None:
     try:
-        head = decode(body[:start] + b"}", _PodHead)
+        pod = decode(head + b"}", _PodHead).pod
     except DecodeError:
         return None
-    if head.pod is None:
+    return None if pod is None else pod_of(pod)
+
+
+def _decode_go_items(body: bytes) -> Args | None:
+    """The nodes mode exactly as encoding/json writes it, in one pass over the items.
+
+    Cut wherever an item may begin, the pieces are the items if each by itself is a JSON object:
+    objects with commas between them are an array of just these.
+    """
+    start = body.find(_ITEMS_MARK)
+    if start < 0 or not body.isascii():
         return None
-    return Args(pod_of(head.pod), Names(joined, count + 1))
+    pod = _decode_head(body[:start])
+    if pod is None:
+        return None
+    pieces = body[start + len(_ITEMS_MARK) : -len(_ITEMS_END)].split(_BETWEEN_ITEMS)
+    reader = NodeReader()
+    try:
+        nodes = [reader.read(_ITEM_OPENING + piece + _ITEM_CLOSING) for piece in pieces]
+    except DecodeError:
+        return None
+    return Args(pod, NodeItems(pieces, nodes, _ITEM_OPENING, _ITEM_CLOSING))
 
 
-def _fields(body: bytes) -> dict[str, Raw]:
+def top_level(body: bytes) -> dict[str, Raw]:
     """The top-level fields by lower-case key; of keys that differ in case only, the last wins."""
-    exact = _decode(body, dict[str, Raw], "")
+    exact = decode_or_refuse(body, dict[str, Raw], "")
+    if not body.isascii():
+        # The one thing msgspec does not look at in what it skips; Nodes are given back unread.
+        try:
+            body.decode()
+        except UnicodeDecodeError as error:
+            raise BadRequestError(f"body: not JSON: {error}") from None
     folded = {key.casefold(): value for key, value in exact.items()}
     if len(folded) < len(exact):
         # A dict keeps the first place of a key that comes twice, so the order is read again.
@@ -136,7 +196,7 @@ def _fields(body: bytes) -> dict[str, Raw]:
     return folded
 
 
-def _decode(raw: bytes | Raw, kind: type[T], place: str) -> T:
+def decode_or_refuse(raw: bytes | Raw, kind: type[T], place: str) -> T:
     try:
         return decode(raw, kind, place)
     except DecodeError as error:
@@ -144,7 +204,7 @@ def _decode(raw: bytes | Raw, kind: type[T], place: str) -> T:
 
 
 def _decode_any(body: bytes) -> Args:
-    fields = _fields(body)
+    fields = top_level(body)
     pod = decode_pod(fields.get("pod", NULL))
     names = decode_names(fields.get("nodenames", NULL))
     if names is not None:
@@ -158,153 +218,39 @@ def _decode_any(body: bytes) -> Args:
 def decode_pod(raw: Raw) -> Pod:
     if raw == NULL:
         raise BadRequestError("Pod: missing")
-    return pod_of(_decode(raw, RawPod, "Pod"))
+    return pod_of(decode_or_refuse(raw, RawPod, "Pod"))
 
 
 def decode_names(raw: Raw) -> Names | None:
     if raw == NULL:
         return None
-    names = _decode(raw, _StringList, "NodeNames")
+    names = decode_or_refuse(raw, _StringList, "NodeNames")
     return Names(_SEPARATOR.join(escape([name or "" for name in names])), len(names))
 
 
 def _decode_items(raw: Raw) -> NodeItems:
-    items = _decode(raw, _NodeList, "Nodes").items or []
-    nodes = []
-    for index, item in enumerate(items):
-        if item == NULL:
-            nodes.append(Node(""))
-        else:
-            nodes.append(node_of(_decode(item, RawNode, f"Nodes.items[{index}]")))
+    items = decode_or_refuse(raw, _NodeList, "Nodes").items or []
+    reader = NodeReader()
+    try:
+        nodes = [
+            Node("") if item == NULL else reader.read(item, f"Nodes.items[{index}]")
+            for index, item in enumerate(items)
+        ]
+    except DecodeError as error:
+        raise BadRequestError(str(error)) from None
     return NodeItems(items, nodes)
 
 
-class _MetaPod(Struct, forbid_unknown_fields=True, rename={"uid": "UID"}):
-    uid: str | None = None
-
-
-class MetaVictims(
-    Struct,
-    forbid_unknown_fields=True,
-    rename={"pods": "Pods", "violations": "NumPDBViolations"},
-):
-    """extenderv1.MetaVictims: the pods to evict from one node, by UID."""
-
-    pods: list[_MetaPod] | None = None
-    violations: int | None = None
-
-
-class _Victims(
-    Struct,
-    forbid_unknown_fields=True,
-    rename={"pods": "Pods", "violations": "NumPDBViolations"},
-):
-    pods: list[RawPod] | None = None
-    violations: int | None = None
-
-
-_MetaVictimsMap = dict[str, MetaVictims | None]
-_VictimsMap = dict[str, _Victims | None]
-
-
-@dataclass(frozen=True, slots=True)
-class PreemptionArgs:
-    """ExtenderPreemptionArgs: a pod, and by node name the pods that would have to go."""
-
-    pod: Pod
-    victims: Mapping[str, MetaVictims]
-
-
-def decode_preemption_args(body: bytes) -> PreemptionArgs:
-    """Read ExtenderPreemptionArgs in either form. Raises BadRequestError."""
-    fields = _fields(body)
-    pod = decode_pod(fields.get("pod", NULL))
-    by_uid = fields.get("nodenametometavictims", NULL)
-    if by_uid != NULL:
-        return PreemptionArgs(pod, _meta_victims(by_uid))
-    whole = fields.get("nodenametovictims", NULL)
-    if whole == NULL:
-        raise BadRequestError(
-            "NodeNameToVictims, NodeNameToMetaVictims: both are null, one of them must be an object"
-        )
-    return PreemptionArgs(pod, _identified(whole))
-
-
-def _meta_victims(raw: Raw) -> Mapping[str, MetaVictims]:
-    found = _decode_victims(raw, _MetaVictimsMap, "NodeNameToMetaVictims")
-    return {name: victims or MetaVictims() for name, victims in found.items()}
-
-
-def _identified(raw: Raw) -> Mapping[str, MetaVictims]:
-    """Victims given as whole pods, as their UIDs."""
-    found = _decode_victims(raw, _VictimsMap, "NodeNameToVictims")
-    identified = {}
-    for name, victims in found.items():
-        pods = (victims.pods if victims else None) or []
-        identified[name] = MetaVictims(
-            [_MetaPod(pod.metadata.uid if pod.metadata else None) for pod in pods],
-            victims.violations if victims else None,
-        )
-    return identified
-
-
-def _decode_victims(raw: Raw, kind: type[T], place: str) -> T:
-    """Victims as kube-scheduler spells their keys, else in any case and with unknown keys."""
-    try:
-        return decode(raw, kind, place)
-    except DecodeError:
-        plain = _decode(raw, dict[str, object], place)
-    try:
-        return convert({name: _canonical(victims) for name, victims in plain.items()}, kind, place)
-    except DecodeError as error:
-        raise BadRequestError(str(error)) from None
-
-
-_VICTIM_KEYS: Final = {"pods": "Pods", "numpdbviolations": "NumPDBViolations"}
-
-
-def _canonical(victims: object) -> object:
-    if not isinstance(victims, dict):
-        return victims
-    known: dict[str, object] = {}
-    for key, value in victims.items():
-        name = _VICTIM_KEYS.get(str(key).casefold())
-        if name == "Pods" and isinstance(value, list):
-            known[name] = [_canonical_pod(pod) for pod in value]
-        elif name:
-            known[name] = value
-    return known
-
-
-def _canonical_pod(pod: object) -> object:
-    """A MetaPod's UID in any case; a whole pod, whose keys are exact, stays as it is."""
-    if not isinstance(pod, dict) or "metadata" in pod:
-        return pod
-    uids = [value for key, value in pod.items() if str(key).casefold() == "uid"]
-    return {"UID": uids[-1]} if uids else {}
-
-
-def encode_victims(victims: Mapping[str, MetaVictims]) -> Chunks:
-    """ExtenderPreemptionResult. Never a null: kube-scheduler would dereference it."""
-    for each in victims.values():
-        each.pods = each.pods or []
-        each.violations = each.violations or 0
-        for pod in each.pods:
-            pod.uid = pod.uid or ""
-    return [b'{"NodeNameToMetaVictims":', json_encode(victims), b"}"]
-
-
-def encode_scores(names: Sequence[bytes], scores: Sequence[int]) -> Chunks:
-    """HostPriorityList: a bare array in the order of the names."""
-    if not names:
-        return [b"[]"]
-    endings = [b'","Score":%d},{"Host":"' % score for score in range(max(scores) + 1)]
-    if min(scores) == max(scores):
-        joined = endings[scores[0]].join(names)
-    else:
-        pairs = zip(names, map(endings.__getitem__, scores), strict=True)
-        joined = b"".join(chain.from_iterable(pairs))[: -len(endings[scores[-1]])]
-    return [b'[{"Host":"', joined, b'","Score":%d}]' % scores[-1]]
+def encode_scores(names: Sequence[bytes], scores: bytes) -> Chunks:
+    """HostPriorityList: a bare array, grouped by score, within a group in the order asked."""
+    chunks = []
+    for score in range(MAX_SCORE + 1):
+        if score in scores:
+            mask = bytes(value == score for value in range(_BYTE_VALUES))
+            ending = b'","Score":%d}' % score
+            hosts = compress(names, scores.translate(mask))
+            chunks.append(b'{"Host":"' + (ending + b',{"Host":"').join(hosts) + ending)
+    return [b"[", b",".join(chunks), b"]"]
 
 
 def string(text: str) -> bytes:
@@ -341,11 +287,11 @@ def encode_passed_all(nodes: Names | NodeItems) -> Chunks:
     """ExtenderFilterResult for a request whose every node passes."""
     if isinstance(nodes, Names):
         return _filter_answer([b"null"], _names_list(nodes.joined, nodes.count), [b"{}"])
-    return _filter_answer(_node_list(nodes.raw), [b"null"], [b"{}"])
+    return _filter_answer(_node_list(nodes.join(nodes.raw)), [b"null"], [b"{}"])
 
 
-def _node_list(items: Iterable[Raw]) -> Chunks:
-    return [b'{"metadata":{},"items":[', b",".join(items), b"]}"]
+def _node_list(joined: bytes) -> Chunks:
+    return [b'{"metadata":{},"items":[', joined, b"]}"]
 
 
 def encode_filtered_names(result: FilterResult[bytes]) -> Chunks:
@@ -354,16 +300,18 @@ def encode_filtered_names(result: FilterResult[bytes]) -> Chunks:
     return _filter_answer([b"null"], passing, _string_map(result.refused))
 
 
-def encode_filtered_nodes(result: FilterResult[Raw]) -> Chunks:
+def encode_filtered_nodes(asked: NodeItems, result: FilterResult[bytes | Raw]) -> Chunks:
     """ExtenderFilterResult of mode Nodes: the items that pass, byte for byte as they came."""
-    return _filter_answer(_node_list(result.passing), [b"null"], _string_map(result.refused))
+    return _filter_answer(
+        _node_list(asked.join(result.passing)), [b"null"], _string_map(result.refused)
+    )
 
 
 def encode_filter_error(nodes: Names | NodeItems, text: str) -> Chunks:
     """ExtenderFilterResult with Error set: kube-scheduler tries the pod again later."""
     if isinstance(nodes, Names):
         return _filter_answer([b"null"], [b"[]"], [b"{}"], text)
-    return _filter_answer(_node_list([]), [b"null"], [b"{}"], text)
+    return _filter_answer(_node_list(b""), [b"null"], [b"{}"], text)
 
 
 def encode(document: Mapping[str, object] | Sequence[object]) -> bytes:

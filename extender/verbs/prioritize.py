@@ -18,6 +18,8 @@ from extender.snapshot import Snapshot, selector_entries
 #: extenderv1.MaxExtenderPriority.
 MAX_SCORE: Final = 10
 
+_BYTE_VALUES: Final = 256
+
 Entry = tuple[str, str]
 ConstraintKey = tuple[tuple[Entry, ...], frozenset[Toleration]]
 
@@ -74,6 +76,18 @@ def _cost(served: frozenset[ConstraintKey], own: ConstraintKey | None) -> int:
     return len(served) - (own in served)
 
 
+def _occurring(ids: bytes) -> set[int]:
+    # Looking for each value stops at its first place; set(ids) would look at every node.
+    return {value for value in range(_BYTE_VALUES) if value in ids}
+
+
+def _score_table(costs: Sequence[int], occurring: set[int]) -> bytes:
+    """The score by shape id, at least 256 of them, relative to the shapes that occur."""
+    least = min((costs[each] for each in occurring if each), default=0)
+    known = (MAX_SCORE // (1 + max(cost - least, 0)) for cost in costs[1:])
+    return bytes((0, *known)).ljust(_BYTE_VALUES, b"\0")
+
+
 @dataclass(frozen=True, slots=True)
 class Scores:
     """One integer of 0..MAX_SCORE per node of the request, in its order."""
@@ -97,10 +111,13 @@ class Preferences:
     ) -> Scores:
         """Score nodes of the snapshot by name; own is the pod's RuntimeClass."""
         table = self.cost_table(own, snapshot)
-        ids = list(map(snapshot.nodes.__getitem__, names))
-        least = min((table[each] for each in set(ids) if each), default=0)
-        score = [0, *(MAX_SCORE // (1 + max(cost - least, 0)) for cost in table[1:])]
-        return Scores(bytes(map(score.__getitem__, ids)))
+        ids = map(snapshot.nodes.__getitem__, names)
+        if len(table) <= _BYTE_VALUES:
+            bytes_ids = bytes(ids)
+            return Scores(bytes_ids.translate(_score_table(table, _occurring(bytes_ids))))
+        many_ids = list(ids)
+        score = _score_table(table, set(many_ids))
+        return Scores(bytes(map(score.__getitem__, many_ids)))
 
     def scores_of_nodes(
         self, own: RuntimeClass | None, snapshot: Snapshot, nodes: Sequence[Node]

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from extender.http.wire import Args, BadRequestError, Names, decode_args
+from extender.http import wire
+from extender.http.wire import Args, BadRequestError, Names, NodeItems, decode_args
 from tests.vectors_file import recorded, vectors
 
 Case = dict[str, Any]
@@ -51,8 +52,34 @@ def test_other_spellings_are_read_as_go_reads_them(case: Case) -> None:
 
 @pytest.mark.parametrize("body", recorded("scheduler-names", "filter"))
 def test_recorded_names_take_the_short_way(body: bytes) -> None:
-    from extender.http import wire
-
     short = wire._decode_as_kube_scheduler_sends(body)
     assert short is not None
     assert short == wire._decode_any(body)
+
+
+@pytest.mark.parametrize("body", recorded("scheduler-nodes", "filter"))
+def test_recorded_nodes_take_the_short_way(body: bytes) -> None:
+    short, long = wire._decode_as_kube_scheduler_sends(body), wire._decode_any(body)
+    assert short is not None
+    assert isinstance(short.nodes, NodeItems)
+    assert isinstance(long.nodes, NodeItems)
+    assert (short.pod, short.nodes.nodes) == (long.pod, long.nodes.nodes)
+    assert short.nodes.join(short.nodes.raw) == long.nodes.join(long.nodes.raw)
+
+
+@pytest.mark.parametrize("damage", [b'"x":1,', b"]", b"}", b"\\", b'"'])
+@pytest.mark.parametrize("body", recorded("scheduler-nodes", "filter"))
+def test_a_damaged_item_does_not_slip_through_the_short_way(body: bytes, damage: bytes) -> None:
+    """Wherever it is damaged: refused, or the same nodes as in the long way."""
+    for place in range(0, len(body), 997):
+        damaged = body[:place] + damage + body[place:]
+        try:
+            long = wire._decode_any(damaged)
+        except BadRequestError:
+            assert wire._decode_as_kube_scheduler_sends(damaged) is None
+        else:
+            args = wire.decode_args(damaged)
+            assert isinstance(args.nodes, NodeItems)
+            assert isinstance(long.nodes, NodeItems)
+            assert args.nodes.nodes == long.nodes.nodes
+            assert args.nodes.join(args.nodes.raw) == long.nodes.join(long.nodes.raw)

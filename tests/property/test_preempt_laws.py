@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.http import wire
+from extender.http import wire, wire_preemption
 from extender.objects import Node, Pod, RuntimeClass
 from extender.predicates.runtimeclass import HandlerCheck
 from extender.verbs.matching import Policy, match_names
@@ -64,11 +64,13 @@ def test_the_answer_is_the_question_for_the_nodes_the_filter_passes(
 ) -> None:
     """answer ⊆ question, node by node and UID by UID, for exactly the nodes filter passes."""
     snapshot = snapshot_of(nodes, classes)
-    args = wire.decode_preemption_args(_body(asked, whole_pods))
+    args = wire_preemption.decode_preemption_args(_body(asked, whole_pods))
     names = wire.escape(list(args.victims))
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
     verdicts = match_names(pod, runtime_class, snapshot, names, Policy(check))
-    answer = json.loads(b"".join(wire.encode_victims(keep_matching(verdicts, args.victims))))
+    answer = json.loads(
+        b"".join(wire_preemption.encode_victims(keep_matching(verdicts, args.victims)))
+    )
     passing, _ = ask_filter(snapshot, pod, list(asked), check)
     assert answer == {
         "NodeNameToMetaVictims": {
@@ -103,10 +105,10 @@ def test_no_null_is_ever_answered(value: object, form: str) -> None:
     """Whatever is sent: a readable answer without null, which panics kube-scheduler, or a 400."""
     body = json.dumps({"Pod": {}, form: value}).encode()
     try:
-        args = wire.decode_preemption_args(body)
+        args = wire_preemption.decode_preemption_args(body)
     except wire.BadRequestError:
         return
-    answer = b"".join(wire.encode_victims(args.victims))
+    answer = b"".join(wire_preemption.encode_victims(args.victims))
     for victims_of_node in json.loads(answer)["NodeNameToMetaVictims"].values():
         assert isinstance(victims_of_node["NumPDBViolations"], int)
         assert all(isinstance(pod["UID"], str) for pod in victims_of_node["Pods"])
