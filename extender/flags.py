@@ -135,6 +135,21 @@ def _flags(parser: argparse.ArgumentParser) -> Mapping[str, argparse.Action]:
     }
 
 
+def _words(flag: str, action: argparse.Action, text: str) -> list[str]:
+    """A variable's text as words of the command line. Raises argparse.ArgumentTypeError."""
+    if isinstance(action, argparse._CountAction):
+        times: int = whole_number(0, 10)(text)
+        return [flag] * times
+    repeated = isinstance(action, argparse._AppendAction)
+    values = text.split(os.pathsep) if repeated else [text]
+    for value in values:
+        if callable(action.type):
+            action.type(value)
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentTypeError(f"{value!r} is none of {', '.join(action.choices)}")
+    return [f"{flag}={value}" for value in values]
+
+
 def with_environment(
     parser: CommandParser, command: str, argv: Sequence[str], environ: Mapping[str, str]
 ) -> list[str]:
@@ -150,10 +165,9 @@ def with_environment(
         text = environ.get(name)
         if text is None or given.intersection(action.option_strings):
             continue
-        values = text.split(os.pathsep) if isinstance(action, argparse._AppendAction) else [text]
-        if isinstance(action, argparse._CountAction):
-            from_environment += [flag] * whole_number(0, 10)(text)
-            continue
-        from_environment += [f"{flag}={value}" for value in values]
+        try:
+            from_environment += _words(flag, action, text)
+        except argparse.ArgumentTypeError as error:
+            parser.error(f"{name}: {error}")
     booleans = {flag for flag, action in flags.items() if isinstance(action, _GoBoolean)}
     return from_environment + [f"{word}=true" if word in booleans else word for word in argv]
