@@ -10,9 +10,16 @@ VECTORS = Path(__file__).parent / "vectors"
 RECORDED = Path(__file__).parent / "recorded"
 
 
+def raw_vectors(file: str) -> dict[str, Any]:
+    """A whole file of vectors."""
+    document = json.loads((VECTORS / f"{file}.json").read_text())
+    assert isinstance(document, dict)
+    return document
+
+
 def vectors(file: str, section: str) -> list[Any]:
     """The cases of one list, as pytest parameters with their id and name as test id."""
-    cases = json.loads((VECTORS / f"{file}.json").read_text())[section]
+    cases = raw_vectors(file)[section]
     return [pytest.param(case, id=f"{case['id']} {case['name']}") for case in cases]
 
 

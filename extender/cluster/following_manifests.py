@@ -93,8 +93,8 @@ class ManifestFollower:
         for warning in manifests.warnings:
             _LOG.warning(warning)
         self._store.replace_all(manifests.nodes.values(), manifests.runtime_classes.values())
-        # The labels and taints are in the store now; only pods are asked for by name.
-        self.manifests = Manifests(pods=manifests.pods)
+        # The labels and taints are in the store now; these are asked for by name.
+        self.manifests = Manifests(pods=manifests.pods, namespaces=manifests.namespaces)
         self._loaded = self._seen = seen
         self._error = ""
 

@@ -1,4 +1,4 @@
-"""Reads Nodes, RuntimeClasses and Pods from files and folders of YAML or JSON."""
+"""Reads Nodes, RuntimeClasses, Pods and Namespaces from files and folders of YAML or JSON."""
 
 import os
 import stat
@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 
 from extender.decoding import (
     DecodeError,
+    RawNamespace,
     RawNode,
     RawPod,
     RawRuntimeClass,
@@ -21,6 +22,7 @@ from extender.decoding import (
     explained_pod_of,
     node_of,
     runtime_class_of,
+    strings,
 )
 from extender.objects import Node, Pod, RuntimeClass
 from extender.validation import validate_node_name, validate_runtimeclass
@@ -28,7 +30,7 @@ from extender.validation import validate_node_name, validate_runtimeclass
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 #: The kinds that are read, by the group of their apiVersion.
-_GROUPS: Final = {"Node": "", "Pod": "", "RuntimeClass": "node.k8s.io"}
+_GROUPS: Final = {"Namespace": "", "Node": "", "Pod": "", "RuntimeClass": "node.k8s.io"}
 
 
 class ManifestError(ValueError):
@@ -37,11 +39,15 @@ class ManifestError(ValueError):
 
 @dataclass(slots=True)
 class Manifests:
-    """What the files hold, by name; pods by NAMESPACE/NAME. Warnings are for a person to read."""
+    """What the files hold, by name; pods by NAMESPACE/NAME. Warnings are for a person to read.
+
+    Of Namespaces only the annotations are kept: the webhook's default classes stand in them.
+    """
 
     nodes: dict[str, Node] = field(default_factory=dict)
     runtime_classes: dict[str, RuntimeClass] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
+    namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -99,20 +105,28 @@ def signature(paths: Iterable[str]) -> Signature:
     return tuple(found)
 
 
-def load_manifests(paths: Sequence[str]) -> Manifests:
-    """Read all files. Raises ManifestError for the first thing that is wrong."""
-    loaded = Manifests()
+def load_manifests(paths: Sequence[str], loaded: Manifests | None = None) -> Manifests:
+    """Read all files, into `loaded` if given, which another thread may then look at meanwhile.
+
+    Raises ManifestError for the first thing that is wrong.
+    """
+    loaded = Manifests() if loaded is None else loaded
     for file in manifest_files(paths):
         try:
             text = file.read_bytes()
         except OSError as error:
             raise ManifestError(f"{file}: {error.strerror}") from None
-        try:
-            for document in _documents(text):
-                _take(document, "", loaded)
-        except (ManifestError, DecodeError) as error:
-            raise ManifestError(f"{file}: {error}") from None
+        read_manifest(text, str(file), loaded)
     return loaded
+
+
+def read_manifest(text: bytes, name: str, loaded: Manifests) -> None:
+    """Read one file's text; name is told in errors. Raises ManifestError."""
+    try:
+        for document in _documents(text):
+            _take(document, "", loaded)
+    except (ManifestError, DecodeError) as error:
+        raise ManifestError(f"{name}: {error}") from None
 
 
 Document = Raw | dict[str, object]
@@ -238,4 +252,24 @@ def _take_pod(document: Document, loaded: Manifests) -> None:
     loaded.pods[key] = pod
 
 
-_TAKERS: Final = {"Node": _take_node, "Pod": _take_pod, "RuntimeClass": _take_runtime_class}
+def _take_namespace(document: Document, loaded: Manifests) -> None:
+    """Read a Namespace; one that can't be read is left out, since few commands look at any."""
+    try:
+        raw = (
+            decode(document, RawNamespace)
+            if isinstance(document, Raw)
+            else convert(document, RawNamespace)
+        )
+    except DecodeError as error:
+        loaded.warnings.append(f"Namespace ignored: {error}")
+        return
+    if raw.metadata is not None:
+        loaded.namespaces[raw.metadata.name or ""] = strings(raw.metadata.annotations)
+
+
+_TAKERS: Final = {
+    "Namespace": _take_namespace,
+    "Node": _take_node,
+    "Pod": _take_pod,
+    "RuntimeClass": _take_runtime_class,
+}

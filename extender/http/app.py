@@ -6,10 +6,12 @@ from flask import Flask, Response, abort, request
 from prometheus_client import exposition
 
 from extender import __version__
+from extender.http.debug_routes import install_debug
 from extender.http.errors import install_error_handlers
 from extender.http.health import install_health
 from extender.http.service import Service
 from extender.http.verb_routes import install_verbs
+from extender.http.webhook import WebhookService, install_webhook
 from extender.http.wire import encode
 from extender.metrics import Metrics
 
@@ -33,6 +35,20 @@ def create_app(service: Service) -> Flask:
     """The main listener's application."""
     app = _bare_app()
     install_verbs(app, service)
+    install_debug(app, service)
+    _install_probes(app, service)
+    return app
+
+
+def create_webhook_app(service: WebhookService) -> Flask:
+    """The application of the webhook's main listener."""
+    app = _bare_app()
+    install_webhook(app, service)
+    _install_probes(app, service)
+    return app
+
+
+def _install_probes(app: Flask, service: Service | WebhookService) -> None:
     install_health(app, service.health)
     if service.serve_metrics:
         _install_metrics(app, service.metrics)
@@ -42,10 +58,8 @@ def create_app(service: Service) -> Flask:
         document = {"version": __version__, "python": platform.python_version()}
         return Response(encode(document), mimetype="application/json")
 
-    return app
 
-
-def create_ops_app(service: Service) -> Flask:
+def create_ops_app(service: Service | WebhookService) -> Flask:
     """The application of --ops-bind: probes and metrics only."""
     app = _bare_app()
     install_health(app, service.health)

@@ -24,11 +24,17 @@ class Check:
 
 @dataclass(slots=True)
 class Health:
-    """What readiness depends on. `sources` describe themselves: empty text when all is well."""
+    """What readiness depends on. `sources` describe themselves: empty text when all is well.
+
+    The webhook does not follow Nodes and sets needs_nodes to False; what it follows besides
+    RuntimeClasses is in also_synced.
+    """
 
     snapshot: Callable[[], Snapshot]
     sources: dict[str, Callable[[], str]] = field(default_factory=dict)
     stopping: threading.Event = field(default_factory=threading.Event)
+    needs_nodes: bool = True
+    also_synced: dict[str, Callable[[], bool]] = field(default_factory=dict)
 
     def live(self) -> list[Check]:
         return [Check("ping", True)]
@@ -36,10 +42,11 @@ class Health:
     def ready(self) -> list[Check]:
         snapshot = self.snapshot()
         checks = self.live()
-        for name, synced in (
-            ("runtimeclasses-synced", snapshot.runtime_classes_synced),
-            ("nodes-synced", snapshot.nodes_synced),
-        ):
+        kinds = [("runtimeclasses-synced", snapshot.runtime_classes_synced)]
+        if self.needs_nodes:
+            kinds.append(("nodes-synced", snapshot.nodes_synced))
+        kinds += [(name, is_synced()) for name, is_synced in self.also_synced.items()]
+        for name, synced in kinds:
             checks.append(Check(name, synced, "" if synced else "not all objects known yet"))
         # A source that can't be reached leaves the service ready: it answers from the last state.
         checks += [Check(name, True, describe()) for name, describe in self.sources.items()]

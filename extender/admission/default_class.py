@@ -1,0 +1,58 @@
+"""Which RuntimeClass a pod gets that names none (KEP-585: the cluster admin's default)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from extender.admission.pod import ReviewedPod
+from extender.objects import RuntimeClass
+
+#: On a RuntimeClass: the default of the cluster.
+IS_DEFAULT_ANNOTATION: Final = "runtimeclass-extender/is-default-class"
+
+#: On a Namespace: the name of the default there, or NO_DEFAULT; on a Pod: NO_DEFAULT.
+DEFAULT_ANNOTATION: Final = "runtimeclass-extender/default-class"
+
+NO_DEFAULT: Final = "false"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDefault:
+    """The default of the cluster; `others` are marked as defaults too, and are not."""
+
+    name: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def warning(self) -> str:
+        """Empty unless there is more than one default."""
+        if not self.others:
+            return ""
+        others = ", ".join(f'"{name}"' for name in self.others)
+        return f'default RuntimeClass "{self.name}": the newest of several, not {others}'
+
+
+def cluster_default(runtime_classes: Iterable[RuntimeClass]) -> ClusterDefault | None:
+    """The newest class that is marked; of equally old ones the first by name.
+
+    As with StorageClasses (pkg/volume/util/storageclass.go, v1.36.2). Times of the API server are
+    RFC 3339 in UTC without fractions, so they compare as text.
+    """
+    marked = [
+        each for each in runtime_classes if each.annotations.get(IS_DEFAULT_ANNOTATION) == "true"
+    ]
+    marked.sort(key=lambda each: each.name)
+    marked.sort(key=lambda each: each.creation_timestamp, reverse=True)
+    if not marked:
+        return None
+    return ClusterDefault(marked[0].name, tuple(each.name for each in marked[1:]))
+
+
+def takes_default(pod: ReviewedPod) -> bool:
+    """Whether a pod is of those that get a default class. Raises DecodeError."""
+    return (
+        pod.has_spec
+        and pod.runtime_class_name is None
+        and pod.annotations().get(DEFAULT_ANNOTATION) != NO_DEFAULT
+        and not pod.shares_its_node()
+    )

@@ -1,0 +1,81 @@
+"""Changes → JSON Patch (RFC 6902), no larger than need be and true of null and absent fields.
+
+"add" to a member of an object replaces what is there, null included, so that it is right whether
+the field is absent, null or empty.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from extender.admission.merging import Changes, MergedTolerations
+from extender.admission.pod import ReviewedPod
+from extender.validation.tolerations import TolerationFields
+
+#: Up to that many tolerations are appended one by one; kube-apiserver copies the list each time.
+MAX_APPENDED: Final = 16
+
+Operation = dict[str, object]
+
+
+def encode_patch(operations: list[Operation]) -> bytes:
+    return msgspec.json.encode(operations)
+
+
+def patch(pod: ReviewedPod, changes: Changes) -> list[Operation]:
+    """The operations that make the changes; empty when there are none. Raises DecodeError."""
+    operations = []
+    if changes.runtime_class_name is not None:
+        operations.append(_add("/spec/runtimeClassName", changes.runtime_class_name))
+    if changes.overhead is not None:
+        operations.append(_add("/spec/overhead", changes.overhead))
+    if changes.node_selector:
+        operations += _node_selector(pod, changes.node_selector)
+    if changes.tolerations is not None:
+        operations += _tolerations(pod, changes.tolerations)
+    return operations
+
+
+def pointer(*keys: str) -> str:
+    """A JSON pointer (RFC 6901)."""
+    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in keys)
+
+
+def _add(path: str, value: object) -> Operation:
+    return {"op": "add", "path": path, "value": value}
+
+
+def _node_selector(pod: ReviewedPod, entries: Mapping[str, str]) -> list[Operation]:
+    if pod.node_selector() is None:
+        return [_add("/spec/nodeSelector", entries)]
+    return [_add(pointer("spec", "nodeSelector", key), value) for key, value in entries.items()]
+
+
+def _tolerations(pod: ReviewedPod, merged: MergedTolerations) -> list[Operation]:
+    path = "/spec/tolerations"
+    added = [_item(each) for each in merged.added]
+    if not merged.kept:
+        return [_add(path, added)]
+    if not merged.dropped and len(added) <= MAX_APPENDED:
+        return [_add(f"{path}/-", item) for item in added]
+    items = pod.toleration_items()
+    kept: list[Raw | Operation] = [items[place] for place in merged.kept]
+    return [{"op": "replace", "path": path, "value": [*kept, *added]}]
+
+
+def _item(toleration: TolerationFields) -> Operation:
+    item: Operation = {
+        name: text
+        for name, text in (
+            ("key", toleration.key),
+            ("operator", toleration.operator),
+            ("value", toleration.value),
+            ("effect", toleration.effect),
+        )
+        if text
+    }
+    if toleration.seconds is not None:
+        item["tolerationSeconds"] = toleration.seconds
+    return item

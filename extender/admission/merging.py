@@ -1,0 +1,148 @@
+"""What a RuntimeClass makes of a pod, and whether a pod may be as it is.
+
+Upstream: plugin/pkg/admission/runtimeclass/admission.go, v1.36.2: setOverhead, setScheduling and
+validateOverhead, in this order and with its texts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from extender.admission.pod import ReviewedPod
+from extender.admission.tolerations import surviving
+from extender.objects import RuntimeClass
+from extender.predicates.node_selector import conflicting_key
+from extender.validation import canonical_quantity, quantities_equal
+from extender.validation.errors import go_quote
+from extender.validation.tolerations import TolerationFields
+from extender.verdict import MAX_QUOTED, shown
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+_OVERHEAD_DIFFERS: Final = (
+    "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+)
+_OVERHEAD_ALONE: Final = (
+    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+)
+
+
+class Merge(StrEnum):
+    """What is merged into pods.
+
+    TOLERATIONS leaves the nodeSelector to the extender's filter, so that the scheduler's event
+    names the RuntimeClass.
+    """
+
+    ALL = "all"
+    TOLERATIONS = "tolerations"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The pod is not let in; `text` is what the in-tree plugin says."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTolerations:
+    """`kept` are places in the pod's list, in order; `added` are the class's, behind them."""
+
+    kept: Sequence[int]
+    added: Sequence[TolerationFields]
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is to be changed of a pod; what is None or empty stays as it is.
+
+    node_selector holds the entries the pod lacks.
+    """
+
+    runtime_class_name: str | None = None
+    overhead: Mapping[str, str] | None = None
+    node_selector: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    tolerations: MergedTolerations | None = None
+
+
+def not_found(name: str) -> Refusal:
+    """The pod names a class that does not exist."""
+    if not name:
+        # What the plugin's live look-up answers; its own text would name nothing either.
+        return Refusal("resource name may not be empty")
+    quoted = go_quote(name if len(name) <= MAX_QUOTED else f"{name[:MAX_QUOTED]}…")
+    return Refusal(f"pod rejected: RuntimeClass {quoted} not found")
+
+
+def mutate(pod: ReviewedPod, runtime_class: RuntimeClass, merge: Merge) -> Changes | Refusal:
+    """What the pod lacks of its class. Raises DecodeError for a pod that can't be read."""
+    overhead = None
+    if runtime_class.has_overhead:
+        of_pod = pod.overhead()
+        if of_pod and not _equal(of_pod, runtime_class.overhead):
+            return Refusal(_OVERHEAD_DIFFERS)
+        if not of_pod and runtime_class.overhead:
+            overhead = {
+                name: canonical_quantity(text) for name, text in runtime_class.overhead.items()
+            }
+    if not runtime_class.has_scheduling:
+        return Changes(overhead=overhead)
+    of_pod_selector = pod.node_selector() or {}
+    conflict = conflicting_key(of_pod_selector, runtime_class.node_selector)
+    if conflict is not None:
+        return _conflict(*conflict)
+    node_selector = _NOTHING
+    if merge is Merge.ALL or pod.spreads_hard_by_node_affinity():
+        node_selector = {
+            key: value for key, value in runtime_class.node_selector if key not in of_pod_selector
+        }
+    return Changes(
+        overhead=overhead, node_selector=node_selector, tolerations=_merged(pod, runtime_class)
+    )
+
+
+def validate(pod: ReviewedPod, runtime_class: RuntimeClass | None) -> Refusal | None:
+    """Whether the pod's overhead is its class's: an absent one differs from any but an empty one.
+
+    runtime_class is None for a pod that names none. Raises DecodeError.
+    """
+    overhead = pod.overhead()
+    if runtime_class is not None and runtime_class.has_overhead:
+        equal = _equal(overhead or {}, runtime_class.overhead)
+        return None if equal else Refusal(_OVERHEAD_DIFFERS)
+    return None if overhead is None else Refusal(_OVERHEAD_ALONE)
+
+
+def _equal(a: Mapping[str, str], b: Mapping[str, str]) -> bool:
+    return a.keys() == b.keys() and all(quantities_equal(a[name], b[name]) for name in a)
+
+
+def _conflict(key: str, of_pod: str, of_class: str) -> Refusal:
+    return Refusal(
+        f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {of_class};"
+        f" pod.spec.nodeSelector[{key}] = {shown(of_pod)}"
+    )
+
+
+def _merged(pod: ReviewedPod, runtime_class: RuntimeClass) -> MergedTolerations | None:
+    """None when the pod's list is what it should be."""
+    of_pod = pod.tolerations() or []
+    of_class = tolerations_of_class(runtime_class)
+    places = surviving(of_pod, of_class)
+    kept = [place for place in places if place < len(of_pod)]
+    added = [of_class[place - len(of_pod)] for place in places[len(kept) :]]
+    dropped = len(of_pod) - len(kept)
+    return MergedTolerations(kept, added, dropped) if added or dropped else None
+
+
+def tolerations_of_class(runtime_class: RuntimeClass) -> list[TolerationFields]:
+    """The class's tolerations with their seconds."""
+    seconds = runtime_class.toleration_seconds or (None,) * len(runtime_class.tolerations)
+    return [
+        TolerationFields(each.key, each.operator, each.value, each.effect, of_each)
+        for each, of_each in zip(runtime_class.tolerations, seconds, strict=True)
+    ]

@@ -1,0 +1,183 @@
+"""The pod of a review, read piece by piece: most pods name no RuntimeClass, and need no more."""
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+from msgspec import Raw, Struct, field
+
+from extender.decoding import (
+    DecodeError,
+    RawTimedToleration,
+    StringMap,
+    decode,
+    quantities_of,
+    strings,
+)
+from extender.validation import parse_quantity
+from extender.validation.tolerations import TolerationFields
+
+T = TypeVar("T")
+
+_NULL: Final = Raw(b"null")
+
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+OS_LABEL: Final = "kubernetes.io/os"
+WINDOWS: Final = "windows"
+
+
+class _Metadata(Struct):
+    annotations: Raw = _NULL
+
+
+class _Spec(Struct, rename="camel"):
+    runtime_class_name: str | None = None
+    overhead: Raw = _NULL
+    node_selector: Raw = _NULL
+    tolerations: Raw = _NULL
+    topology_spread_constraints: Raw = _NULL
+
+
+class _Object(Struct):
+    metadata: Raw = _NULL
+    spec: Raw = _NULL
+
+
+class _Constraint(Struct, rename="camel"):
+    when_unsatisfiable: str | None = None
+    node_affinity_policy: str | None = None
+
+
+class _SecurityContext(Struct, rename="camel"):
+    privileged: bool | None = None
+    windows_options: Raw = _NULL
+
+
+class _Container(Struct, rename="camel"):
+    security_context: _SecurityContext | None = None
+
+
+class _OS(Struct):
+    name: str | None = None
+
+
+class _Isolation(Struct, rename="camel"):
+    """What of a spec says how far the pod wants to be apart from its node."""
+
+    host_network: bool | None = None
+    host_pid: bool | None = field(default=None, name="hostPID")
+    os: _OS | None = None
+    security_context: _SecurityContext | None = None
+    containers: list[_Container | None] | None = None
+    init_containers: list[_Container | None] | None = None
+    ephemeral_containers: list[_Container | None] | None = None
+
+
+class ReviewedPod:
+    """A pod as admission sees it.
+
+    Every method raises DecodeError, naming the place, when what it reads is of a wrong type.
+    """
+
+    def __init__(self, raw: Raw) -> None:
+        whole = decode(raw, _Object, "Pod")
+        self._metadata = whole.metadata
+        self._raw_spec = whole.spec
+        self.has_spec = whole.spec != _NULL
+        self._spec = decode(whole.spec, _Spec, "Pod.spec") if self.has_spec else _Spec()
+        #: None when the pod names no class; "" is a name, which no class has.
+        self.runtime_class_name = self._spec.runtime_class_name
+
+    def overhead(self) -> Mapping[str, str] | None:
+        """The quantities by resource, each one readable; None where the pod has no overhead."""
+        place = "Pod.spec.overhead"
+        raw = _read(self._spec.overhead, dict[str, str | int | float | None], place)
+        if raw is None:
+            return None
+        name = ""
+        try:
+            overhead = quantities_of(raw)
+            for name, text in overhead.items():  # noqa: B007 (the message names it)
+                parse_quantity(text)
+        except ValueError as error:
+            raise DecodeError(f"{place}[{name}]: {error}") from None
+        return overhead
+
+    def node_selector(self) -> Mapping[str, str] | None:
+        """None where the pod has none; {} is one."""
+        raw = _read(self._spec.node_selector, dict[str, str | None], "Pod.spec.nodeSelector")
+        return None if raw is None else strings(raw)
+
+    def tolerations(self) -> list[TolerationFields] | None:
+        """None where the pod has no list of them."""
+        raw = _read(self._spec.tolerations, list[RawTimedToleration | None], "Pod.spec.tolerations")
+        if raw is None:
+            return None
+        # Equal ones are one object: half a million of them fit into a pod.
+        known: dict[TolerationFields, TolerationFields] = {}
+        return [known.setdefault(each, each) for each in map(_fields_of, raw)]
+
+    def toleration_items(self) -> list[Raw]:
+        """The tolerations byte for byte as they came, in the same order."""
+        return _read(self._spec.tolerations, list[Raw], "Pod.spec.tolerations") or []
+
+    def spreads_hard_by_node_affinity(self) -> bool:
+        """Whether a topology spread that may keep the pod Pending looks at its nodeSelector."""
+        place = "Pod.spec.topologySpreadConstraints"
+        raw = _read(self._spec.topology_spread_constraints, list[_Constraint | None], place)
+        return any(
+            each.when_unsatisfiable == "DoNotSchedule" and each.node_affinity_policy != "Ignore"
+            for each in raw or ()
+            if each is not None
+        )
+
+    def annotations(self) -> Mapping[str, str]:
+        metadata = _read(self._metadata, _Metadata, "Pod.metadata") or _Metadata()
+        place = "Pod.metadata.annotations"
+        raw: StringMap = _read(metadata.annotations, dict[str, str | None], place)
+        return strings(raw)
+
+    def shares_its_node(self) -> bool:
+        """Whether it is of a kind that a sandbox would break.
+
+        That is a mirror pod, a privileged one, one for Windows, or one in the node's network or
+        PID namespace.
+        """
+        isolation = _read(self._raw_spec, _Isolation, "Pod.spec") or _Isolation()
+        return (
+            bool(isolation.host_network or isolation.host_pid)
+            or MIRROR_ANNOTATION in self.annotations()
+            or _is_privileged_or_windows(isolation)
+            or (self.node_selector() or {}).get(OS_LABEL) == WINDOWS
+        )
+
+
+def _is_privileged_or_windows(isolation: _Isolation) -> bool:
+    if isolation.os is not None and isolation.os.name == WINDOWS:
+        return True
+    containers = (
+        *(isolation.containers or ()),
+        *(isolation.init_containers or ()),
+        *(isolation.ephemeral_containers or ()),
+    )
+    contexts = [each.security_context for each in containers if each is not None]
+    return any(
+        context.privileged or context.windows_options != _NULL
+        for context in (isolation.security_context, *contexts)
+        if context is not None
+    )
+
+
+def _read(raw: Raw, kind: type[T], place: str) -> T | None:
+    return None if raw == _NULL else decode(raw, kind, place)
+
+
+def _fields_of(raw: RawTimedToleration | None) -> TolerationFields:
+    if raw is None:
+        return TolerationFields("", "", "", "", None)
+    return TolerationFields(
+        raw.key or "",
+        raw.operator or "",
+        raw.value or "",
+        raw.effect or "",
+        raw.toleration_seconds,
+    )

@@ -1,0 +1,140 @@
+"""Merging tolerations: pod's then class's, without those that another one covers.
+
+Upstream: pkg/util/tolerations/tolerations.go, v1.36.2. There each toleration is compared with each
+other one; here the few that could cover it are looked up, since a pod's author chooses how many
+there are: 100,000 fit into a pod.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from extender.validation.tolerations import TolerationFields
+
+_EXISTS: Final = "Exists"
+_EQUAL: Final = "Equal"
+_NO_EXECUTE: Final = "NoExecute"
+
+#: Of tolerations that cover the same apart from their seconds, the two that last longest are
+#: enough: when the first is the one asked about itself, the second tells whether there is another.
+_BEST: Final = 2
+
+#: key, effect, operator, and the value where the operator compares it
+_Group = tuple[str, str, str, str]
+
+
+def covers(one: TolerationFields, other: TolerationFields) -> bool:
+    """Whether `one` tolerates whatever `other` tolerates, for at least as long, as Go sees it.
+
+    1. Equal tolerations cover each other.
+    2. The keys are equal, or `one` has none and the operator Exists.
+    3. The effects are equal, or `one` has none.
+    4. With the effect NoExecute, `one` tolerates for ever or `other` no longer than it.
+    5. `one` is Exists; or it is Equal or has no operator, and `other` is spelled Equal with the
+       same value. Any other operator covers only its equals.
+    """
+    if one == other:
+        return True
+    if one.key != other.key and (one.key or one.operator != _EXISTS):
+        return False
+    if one.effect not in ("", other.effect):
+        return False
+    if one.effect == _NO_EXECUTE and _reach(one) < _reach(other):
+        return False
+    if one.operator in ("", _EQUAL):
+        return other.operator == _EQUAL and one.value == other.value
+    return one.operator == _EXISTS
+
+
+def _reach(toleration: TolerationFields) -> float:
+    """How long it tolerates NoExecute; 0 where that plays no part."""
+    if toleration.effect != _NO_EXECUTE:
+        return 0
+    return math.inf if toleration.seconds is None else toleration.seconds
+
+
+class _Covering:
+    """Tolerations by what they cover. Owned by one call of `surviving`.
+
+    `revision` changes whenever a toleration is added that may cover more than those before it.
+    """
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self._groups: dict[_Group, list[TolerationFields]] = {}
+        self._any_key = False
+        self._any_effect = False
+
+    def add(self, toleration: TolerationFields) -> None:
+        key, operator, value, effect, _ = toleration
+        if operator == _EXISTS:
+            value = ""
+            self._any_key = self._any_key or not key
+        elif operator not in ("", _EQUAL):
+            return
+        self._any_effect = self._any_effect or not effect
+        best = self._groups.setdefault((key, effect, operator, value), [])
+        if toleration in best:
+            return
+        self.revision += 1
+        best.append(toleration)
+        if len(best) > 1:
+            best.sort(key=_reach, reverse=True)
+            del best[_BEST:]
+
+    def has_other_that_covers(self, toleration: TolerationFields) -> bool:
+        """Whether one that is not equal to it covers it."""
+        key, operator, value, effect, _ = toleration
+        for of_effect in (effect, "") if effect and self._any_effect else (effect,):
+            groups: list[_Group] = [(key, of_effect, _EXISTS, "")]
+            if key and self._any_key:
+                groups.append(("", of_effect, _EXISTS, ""))
+            if operator == _EQUAL:
+                groups.append((key, of_effect, _EQUAL, value))
+                groups.append((key, of_effect, "", value))
+            for group in groups:
+                for candidate in self._groups.get(group, ()):
+                    if candidate != toleration and covers(candidate, toleration):
+                        return True
+        return False
+
+
+def surviving(
+    of_pod: Iterable[TolerationFields], of_class: Iterable[TolerationFields]
+) -> list[int]:
+    """The places, in the pod's list followed by the class's, of the tolerations that stay.
+
+    One goes when a later one that is not its equal covers it, or one before it that stays.
+    """
+    tolerations: Sequence[TolerationFields] = [*of_pod, *of_class]
+    covered_later = _covered_later(tolerations)
+    kept = _Covering()
+    seen: set[TolerationFields] = set()
+    places = []
+    for place, toleration in enumerate(tolerations):
+        if covered_later[place] or toleration in seen or kept.has_other_that_covers(toleration):
+            continue
+        seen.add(toleration)
+        kept.add(toleration)
+        places.append(place)
+    return places
+
+
+def _covered_later(tolerations: Sequence[TolerationFields]) -> bytearray:
+    """For each place, whether a toleration behind it that is not its equal covers it."""
+    later = _Covering()
+    # What was found for its equal behind it stays true, and stays false until the revision changes.
+    covered: set[TolerationFields] = set()
+    uncovered: dict[TolerationFields, int] = {}
+    result = bytearray(len(tolerations))
+    for place in range(len(tolerations) - 1, -1, -1):
+        toleration = tolerations[place]
+        if toleration in covered:
+            result[place] = True
+        elif uncovered.get(toleration) != later.revision:
+            if later.has_other_that_covers(toleration):
+                covered.add(toleration)
+                result[place] = True
+            later.add(toleration)
+            uncovered[toleration] = later.revision
+    return result

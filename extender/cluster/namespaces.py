@@ -1,0 +1,93 @@
+"""The annotations of Namespaces, as far as they say which RuntimeClass is the default there."""
+
+import threading
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from extender.cluster.api_objects import revision
+from extender.cluster.feeds import Feed, Held, Seen
+from extender.cluster.reflector import Kind
+from extender.decoding import DecodeError, StringMap, decode
+from extender.undecided import ERROR_PREFIX, UndecidedError
+from extender.verdict import shown
+
+NAMESPACES: Final = Kind("Namespace", "namespaces", "/api/v1/namespaces")
+
+#: A pod may be created in the moment after its namespace: its watch event is waited for so long.
+#: There are no pods in namespaces that don't exist (admission plugin NamespaceLifecycle).
+WAIT_SECONDS: Final = 1.0
+
+
+class _Metadata(Struct, rename="camel"):
+    name: str | None = None
+    resource_version: str | None = None
+    annotations: StringMap = None
+
+
+class _Namespace(Struct):
+    kind: str | None = None
+    metadata: _Metadata | None = None
+
+
+class HeldNamespace(Held):
+    """A namespace's value of one annotation; None where it has none."""
+
+    annotation: str | None
+
+
+class NamespaceFeed(Feed[HeldNamespace]):
+    """Namespaces; `annotation_of` is for request threads, all else for the reflector's."""
+
+    kind = "Namespace"
+
+    def __init__(self, annotation: str) -> None:
+        super().__init__()
+        self._annotation = annotation
+        self._news = threading.Condition()
+        self._annotations: Mapping[bytes, str | None] | None = None
+
+    @property
+    def synced(self) -> bool:
+        return self._annotations is not None
+
+    def annotation_of(self, namespace: str) -> str | None:
+        """The annotation's value; None without one.
+
+        Raises UndecidedError for a namespace that is not known, and before the first sync.
+        """
+        name = namespace.encode()
+        if not self.synced:
+            raise UndecidedError(f"{ERROR_PREFIX}Namespaces not synced yet")
+        known = self._annotations or {}
+        if name not in known:
+            with self._news:
+                self._news.wait_for(lambda: name in (self._annotations or {}), WAIT_SECONDS)
+            known = self._annotations or {}
+        if name not in known:
+            raise UndecidedError(f'{ERROR_PREFIX}namespace "{shown(namespace)}" is not known yet')
+        return known[name]
+
+    def _decode(self, raw: Raw) -> Seen[HeldNamespace]:
+        found = decode(raw, _Namespace, "Namespace")
+        if found.kind not in (None, self.kind):
+            raise DecodeError(f"expected a Namespace, got kind {found.kind!r}")
+        metadata = found.metadata or _Metadata()
+        if not metadata.name:
+            raise DecodeError("Namespace.metadata.name: missing")
+        name, version = metadata.name.encode(), metadata.resource_version or ""
+        newest = revision(version)
+        annotation = (metadata.annotations or {}).get(self._annotation)
+        before = self._held.get(name)
+        if before is not None and before.annotation == annotation:
+            return Seen(name, version, newest, before)
+        return Seen(name, version, newest, HeldNamespace(newest, annotation))
+
+    def _replace(self, held: Mapping[bytes, HeldNamespace]) -> None:
+        with self._news:
+            self._annotations = {name: each.annotation for name, each in held.items()}
+            self._news.notify_all()
+
+    def _apply(self, changed: Mapping[bytes, HeldNamespace | None]) -> None:
+        self._replace(self._held)

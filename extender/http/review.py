@@ -1,0 +1,125 @@
+"""The webhook's wire format: AdmissionReview.
+
+k8s.io/api/admission/v1 types.go, v1.36.2.
+"""
+
+import base64
+from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from extender.decoding import DecodeError, decode
+from extender.http.wire import BadRequestError, encode
+from extender.verdict import shown
+
+API_VERSION: Final = "admission.k8s.io/v1"
+KIND: Final = "AdmissionReview"
+
+_NULL: Final = Raw(b"null")
+
+
+class Outcome(StrEnum):
+    """How a review ended; the label of the metric."""
+
+    ALLOWED = "allowed"
+    PATCHED = "patched"
+    REFUSED = "refused"
+    SKIPPED = "skipped"
+    ERROR = "error"
+
+
+class _Kind(Struct):
+    group: str | None = None
+    kind: str | None = None
+
+
+class _Resource(Struct):
+    group: str | None = None
+    resource: str | None = None
+
+
+class AdmissionRequest(Struct, rename="camel"):
+    uid: str | None = None
+    kind: _Kind | None = None
+    resource: _Resource | None = None
+    sub_resource: str | None = None
+    operation: str | None = None
+    namespace: str | None = None
+    object: Raw = _NULL
+
+    @property
+    def creates_pod(self) -> bool:
+        """Whether it is what the in-tree plugin handles: CREATE of pods, of no subresource.
+
+        kube-apiserver always says kind and resource; a review by hand that leaves one out is
+        read by the other.
+        """
+        kind, resource = self.kind, self.resource
+        return (
+            self.operation == "CREATE"
+            and not self.sub_resource
+            and (resource is None or (not resource.group and resource.resource == "pods"))
+            and (kind is None or (not kind.group and kind.kind == "Pod"))
+        )
+
+
+class _Review(Struct, rename="camel"):
+    api_version: str | None = None
+    kind: str | None = None
+    request: Raw = _NULL
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An AdmissionResponse without its uid."""
+
+    outcome: Outcome
+    patch: bytes = b""
+    message: str = ""
+    code: HTTPStatus = HTTPStatus.OK
+    warnings: tuple[str, ...] = ()
+
+
+_REASONS: Final = {
+    HTTPStatus.BAD_REQUEST: "BadRequest",
+    HTTPStatus.FORBIDDEN: "Forbidden",
+    HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailable",
+}
+
+
+def decode_review(body: bytes) -> AdmissionRequest:
+    """The request of an AdmissionReview. Raises BadRequestError for anything else."""
+    try:
+        review = decode(body, _Review)
+        if review.kind != KIND or review.api_version != API_VERSION:
+            got = shown(f"{review.api_version or '(none)'} {review.kind or '(none)'}")
+            raise BadRequestError(f"apiVersion, kind: expected {API_VERSION} {KIND}, got {got}")
+        if review.request == _NULL:
+            raise BadRequestError("request: missing")
+        asked = decode(review.request, AdmissionRequest, "request")
+    except DecodeError as error:
+        raise BadRequestError(str(error)) from None
+    if not asked.uid:
+        raise BadRequestError("request.uid: missing, and no answer can do without")
+    return asked
+
+
+def encode_answer(uid: str, answer: Answer) -> bytes:
+    """An AdmissionReview; `message` and `patch` stand in it as kube-apiserver reads them."""
+    response: dict[str, object] = {"uid": uid, "allowed": answer.code == HTTPStatus.OK}
+    if answer.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(answer.patch).decode()
+    if answer.code != HTTPStatus.OK:
+        response["status"] = {
+            "status": "Failure",
+            "message": answer.message,
+            "reason": _REASONS[answer.code],
+            "code": answer.code.value,
+        }
+    if answer.warnings:
+        response["warnings"] = answer.warnings
+    return encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})

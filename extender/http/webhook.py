@@ -1,0 +1,236 @@
+"""The RuntimeClass admission webhook: review → decision → answer.
+
+A body that is no AdmissionReview is a 400. Whatever stands in a review that can be read is
+answered with a 200 and the review's uid.
+"""
+
+import logging
+import time
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Final, Protocol
+
+from flask import Flask, Response, request
+
+from extender.admission.default_class import (
+    NO_DEFAULT,
+    ClusterDefault,
+    cluster_default,
+    takes_default,
+)
+from extender.admission.json_patch import encode_patch, patch
+from extender.admission.merging import Merge, Refusal, mutate, not_found, validate
+from extender.admission.pod import ReviewedPod
+from extender.decoding import DecodeError
+from extender.http.errors import error_response
+from extender.http.health import Health
+from extender.http.review import (
+    AdmissionRequest,
+    Answer,
+    Outcome,
+    decode_review,
+    encode_answer,
+)
+from extender.http.service import RuntimeClassLookup, SnapshotSource, no_lookup
+from extender.http.verb_routes import BodyTooLargeError, read_body
+from extender.metrics import Metrics
+from extender.objects import RuntimeClass
+from extender.undecided import ERROR_PREFIX, UndecidedError
+from extender.verdict import shown
+
+_LOG: Final = logging.getLogger(__name__)
+
+#: A request to kube-apiserver is 3 MiB at most; a review holds the object, which grows by
+#: defaulting, and for an update the old one too.
+DEFAULT_MAX_REVIEW_BYTES: Final = 8 * 2**20
+
+
+class NamespaceAnnotation(Protocol):
+    """Knows the Namespaces' default classes."""
+
+    def __call__(self, namespace: str) -> str | None:
+        """The namespace's annotation runtimeclass-extender/default-class; None without one.
+
+        Raises UndecidedError while it is not known.
+        """
+
+
+class Operation(StrEnum):
+    """What kube-apiserver asks for; also the label of the metrics."""
+
+    MUTATE = "mutate"
+    VALIDATE = "validate"
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookService:
+    """Everything a route of the webhook may use, made once by the server.
+
+    namespace_annotation is None where pods without a class stay without one.
+    """
+
+    source: SnapshotSource
+    metrics: Metrics
+    health: Health
+    merge: Merge = Merge.ALL
+    lookup: RuntimeClassLookup = no_lookup
+    namespace_annotation: NamespaceAnnotation | None = None
+    max_body_bytes: int = DEFAULT_MAX_REVIEW_BYTES
+    serve_metrics: bool = True
+
+
+@dataclass(slots=True)
+class Reviewer:
+    """Decides reviews. Used by all request threads at once; only the last warning is kept."""
+
+    service: WebhookService
+    _warned: str = field(default="", init=False)
+
+    def review(self, operation: Operation, asked: AdmissionRequest) -> Answer:
+        """The answer to one review, whatever is in it."""
+        if not asked.creates_pod:
+            return Answer(Outcome.SKIPPED)
+        try:
+            pod = ReviewedPod(asked.object)
+            if operation is Operation.MUTATE:
+                return self._mutate(pod, asked.namespace or "")
+            return self._validate(pod)
+        except DecodeError as error:
+            return Answer(Outcome.ERROR, message=str(error), code=HTTPStatus.BAD_REQUEST)
+        except UndecidedError as error:
+            return Answer(Outcome.ERROR, message=str(error), code=HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _mutate(self, pod: ReviewedPod, namespace: str) -> Answer:
+        name, given = pod.runtime_class_name, None
+        warnings: tuple[str, ...] = ()
+        if name is None:
+            given, warnings = self._default_class(pod, namespace)
+            if given is None:
+                return Answer(Outcome.SKIPPED)
+            name = given
+        runtime_class = self._runtime_class(name)
+        changes = (
+            not_found(name)
+            if runtime_class is None
+            else mutate(pod, runtime_class, self.service.merge)
+        )
+        if isinstance(changes, Refusal):
+            if given is not None:
+                warnings = (*warnings, f'RuntimeClass "{given}" was given to the pod by default')
+            return _refused(changes, warnings)
+        operations = patch(pod, replace(changes, runtime_class_name=given))
+        if not operations:
+            return Answer(Outcome.ALLOWED)
+        return Answer(Outcome.PATCHED, patch=encode_patch(operations), warnings=warnings)
+
+    def _validate(self, pod: ReviewedPod) -> Answer:
+        name = pod.runtime_class_name
+        runtime_class = None if name is None else self._runtime_class(name)
+        if name is not None and runtime_class is None:
+            return _refused(not_found(name))
+        refusal = validate(pod, runtime_class)
+        return Answer(Outcome.ALLOWED) if refusal is None else _refused(refusal)
+
+    def _runtime_class(self, name: str) -> RuntimeClass | None:
+        """None when there is no such class. Raises UndecidedError."""
+        snapshot = self.service.source.snapshot
+        if not name:
+            return None
+        if not snapshot.runtime_classes_synced:
+            raise UndecidedError(f"{ERROR_PREFIX}RuntimeClasses not synced yet")
+        return snapshot.runtime_classes.get(name) or self.service.lookup(name)
+
+    def _default_class(
+        self, pod: ReviewedPod, namespace: str
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """The class given to a pod that names none, and warnings. Raises UndecidedError."""
+        annotation = self.service.namespace_annotation
+        if annotation is None or not takes_default(pod):
+            return None, ()
+        of_namespace = annotation(namespace)
+        if of_namespace:
+            return (None if of_namespace == NO_DEFAULT else of_namespace), ()
+        snapshot = self.service.source.snapshot
+        if not snapshot.runtime_classes_synced:
+            raise UndecidedError(f"{ERROR_PREFIX}RuntimeClasses not synced yet")
+        default = cluster_default(snapshot.runtime_classes.values())
+        if default is None:
+            return None, ()
+        return default.name, self._warnings(default)
+
+    def _warnings(self, default: ClusterDefault) -> tuple[str, ...]:
+        text = default.warning
+        if text != self._warned:
+            # Two threads may both get here: the line comes twice then.
+            self._warned = text
+            if text:
+                _LOG.warning(text)
+        return (text,) if text else ()
+
+
+def _refused(refusal: Refusal, warnings: tuple[str, ...] = ()) -> Answer:
+    return Answer(
+        Outcome.REFUSED, message=refusal.text, code=HTTPStatus.FORBIDDEN, warnings=warnings
+    )
+
+
+def install_webhook(app: Flask, service: WebhookService) -> None:
+    """POST /mutate and POST /validate."""
+    metrics = service.metrics
+    reviewer = Reviewer(service)
+
+    def route(operation: Operation) -> None:
+        name = operation.value
+        duration = metrics.duration.labels(name)
+        succeeded = metrics.requests.labels(name, "200")
+        outcomes = {
+            outcome: metrics.admission_requests.labels(name, outcome.value) for outcome in Outcome
+        }
+
+        def view() -> Response:
+            started = time.perf_counter()
+            asked = decode_review(read_body(service.max_body_bytes))
+            answer = reviewer.review(operation, asked)
+            if answer.code != HTTPStatus.OK:
+                _log_refusal(operation, asked, answer)
+            body = encode_answer(asked.uid or "", answer)
+            succeeded.inc()
+            outcomes[answer.outcome].inc()
+            duration.observe(time.perf_counter() - started)
+            return Response(body, 200, {"Content-Type": "application/json"})
+
+        app.add_url_rule(f"/{name}", name, view, methods=["POST"], provide_automatic_options=False)
+
+    @app.errorhandler(BodyTooLargeError)
+    def too_large(error: BodyTooLargeError) -> Response:
+        return error_response(413, str(error))
+
+    @app.after_request
+    def count_failures(response: Response) -> Response:
+        if response.status_code != 200 and request.endpoint in _ENDPOINTS:
+            metrics.requests.labels(request.endpoint, str(response.status_code)).inc()
+            metrics.admission_requests.labels(request.endpoint, Outcome.ERROR.value).inc()
+        return response
+
+    for operation in Operation:
+        route(operation)
+
+
+_ENDPOINTS: Final = frozenset(operation.value for operation in Operation)
+
+
+def _log_refusal(operation: Operation, asked: AdmissionRequest, answer: Answer) -> None:
+    # Whoever creates the pod is told; the log is for whoever looks why nothing gets in.
+    level = logging.WARNING if answer.outcome is Outcome.ERROR else logging.DEBUG
+    if _LOG.isEnabledFor(level):
+        _LOG.log(
+            level,
+            "pod not let in",
+            extra={
+                "operation": operation.value,
+                "namespace": shown(asked.namespace or ""),
+                "uid": shown(asked.uid or ""),
+                "cause": shown(answer.message),
+            },
+        )

@@ -1,0 +1,150 @@
+"""How long the admission webhook takes while pods are created at a steady rate.
+
+    make bench-webhook        or        python -m loadtest.webhook --rate 50 --seconds 12
+
+Each pod is asked about as kube-apiserver does: /mutate, and with the patched pod /validate. Times
+run from the moment a pod was due, so that waiting behind a slow answer counts.
+"""
+
+import argparse
+import base64
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from loadtest import tables
+from loadtest.bodies import pod
+from loadtest.generator import HALF_CLASS, Cluster, ClusterSpec, list_of
+from loadtest.processes import Address, ServerError, running, webhook_command
+from loadtest.timing import Client, Times
+
+#: The aim of the project, for either answer.
+LIMIT_MS: Final = 20.0
+
+CONNECTIONS: Final = 8
+_VERBS: Final = ("mutate", "validate")
+BOTH: Final = "both, since due"
+
+Json = dict[str, Any]
+
+
+def review(pod: Json) -> bytes:
+    """An AdmissionReview as kube-apiserver 1.36.2 sends it."""
+    request = {
+        "uid": "448ab719-ba5f-4280-af04-cb884555fa7c",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "namespace": "default",
+        "operation": "CREATE",
+        "userInfo": {"username": "admin", "groups": ["system:masters"]},
+        "object": pod,
+        "oldObject": None,
+        "dryRun": False,
+        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+    }
+    document = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+    return orjson.dumps(document)
+
+
+class Connections:
+    """A keep-alive connection for each thread that asks."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._own = threading.local()
+
+    def ask(self, verb: str, body: bytes) -> Json:
+        """The response of a review. Raises ServerError for what must not be answered."""
+        if not hasattr(self._own, "client"):
+            self._own.client = Client(self._address)
+        answer = self._own.client.ask(verb, body)
+        if answer.status != 200:
+            raise ServerError(f"/{verb} answered {answer.status}: {answer.body[:200]!r}")
+        response: Json = orjson.loads(answer.body)["response"]
+        if not response["allowed"]:
+            raise ServerError(f"/{verb} refused: {response['status']['message']}")
+        return response
+
+
+def _patched(pod: Json, response: Json) -> Json:
+    """The pod with the overhead it was given, which is all that /validate looks at."""
+    for operation in orjson.loads(base64.b64decode(response.get("patch", "")) or b"[]"):
+        if operation["path"] == "/spec/overhead":
+            return {**pod, "spec": {**pod["spec"], "overhead": operation["value"]}}
+    return pod
+
+
+def _times_of(address: Address, rate: int, pods: int) -> dict[str, list[float]]:
+    """Seconds of both answers for each pod, and from the moment it was due until both were in."""
+    connections = Connections(address)
+    classes = random.Random(1).choices(("", HALF_CLASS, "kata", "runc"), k=pods)
+    # Made beforehand: what a pod costs to make is not the webhook's time.
+    due_pods = [pod(serial, runtime_class) for serial, runtime_class in enumerate(classes)]
+    seconds: dict[str, list[float]] = {verb: [] for verb in (*_VERBS, BOTH)}
+    began = time.perf_counter() + 0.1
+
+    def create(serial: int) -> None:
+        due, subject = began + serial / rate, due_pods[serial]
+        time.sleep(max(0.0, due - time.perf_counter()))
+        asked = time.perf_counter()
+        patched = _patched(subject, connections.ask("mutate", review(subject)))
+        mutated = time.perf_counter()
+        connections.ask("validate", review(patched))
+        done = time.perf_counter()
+        seconds["mutate"].append(mutated - asked)
+        seconds["validate"].append(done - mutated)
+        seconds[BOTH].append(done - due)
+
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        for finished in [pool.submit(create, serial) for serial in range(pods)]:
+            finished.result()
+    return seconds
+
+
+def measure(rate: int, seconds: float) -> dict[str, Times]:
+    """Start a webhook, create pods at that rate, stop it. Raises ServerError."""
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = Cluster(ClusterSpec(nodes=10))
+        manifests = Path(folder) / "runtimeclasses.json"
+        manifests.write_bytes(b"".join(list_of(cluster.runtime_classes())))
+        with running("webhook", webhook_command(manifests)) as server:
+            _times_of(server.address, rate, rate)  # the first second is for warming up
+            series = _times_of(server.address, rate, round(rate * seconds))
+    return {name: Times.of(times) for name, times in series.items()}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m loadtest.webhook", description=__doc__)
+    parser.add_argument("--rate", type=int, default=50, metavar="N", help="pods a second")
+    parser.add_argument("--seconds", type=float, default=12.0, metavar="N", help="how long")
+    flags = parser.parse_args(argv)
+    try:
+        result = measure(flags.rate, flags.seconds)
+    except ServerError as error:
+        print(f"loadtest.webhook: {error}", file=sys.stderr)
+        return 1
+    rows: list[tables.Row] = [("answer", "pods", "p50 ms", "p99 ms", "best ms", "limit")]
+    rows += [
+        (
+            name,
+            str(times.requests),
+            *map(tables.milliseconds, (times.p50, times.p99, times.best)),
+            f"≤ {LIMIT_MS:.0f}",
+        )
+        for name, times in result.items()
+    ]
+    print(f"{flags.rate} pods a second for {flags.seconds:g} s")
+    print(tables.terminal(rows))
+    return 0 if all(times.p99 <= LIMIT_MS for times in result.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""The webhook against the in-tree RuntimeClass admission plugin of Kubernetes v1.36.2."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.objects import RuntimeClass
+from extender.validation import quantities_equal
+from tests import json_patch
+from tests.reviews import Response, Webhook, response_of, runtime_class
+from tests.vectors_file import RECORDED, recorded, vectors
+
+Case = dict[str, Any]
+
+#: What kube-apiserver puts before the text of a plugin, and something else before a webhook's.
+PREFIX = re.compile(r'.*pods "[^"]*" is forbidden: ')
+
+
+def webhook_of(case: Case) -> Webhook:
+    classes = {each["metadata"]["name"]: each for each in case["runtime_classes"]}
+
+    def live(name: str) -> RuntimeClass | None:
+        return runtime_class(classes[name]) if name in classes else None
+
+    cached = () if case.get("cache") == "stale" else classes.values()
+    return Webhook(*cached, lookup=live)
+
+
+def reviewed(case: Case) -> tuple[Response, Any]:
+    """The last answer, and the pod as it is then."""
+    webhook, pod = webhook_of(case), case["pod"]
+    request = {
+        "operation": case.get("operation", "CREATE"),
+        "subResource": case.get("subresource", ""),
+    }
+    if case["phase"] in ("mutate", "both"):
+        response = webhook.mutate(pod, **request)
+        pod = response.applied_to(pod)
+        if case["phase"] == "mutate" or not response.allowed:
+            return response, pod
+    return webhook.validate(pod, **request), pod
+
+
+@pytest.mark.parametrize("case", vectors("admission", "cases"))
+def test_pods_are_admitted_as_by_the_plugin(case: Case) -> None:
+    response, pod = reviewed(case)
+    expected = case["expect"]
+    assert response.allowed is expected["allowed"]
+    if not response.allowed:
+        assert response.message == PREFIX.sub("", expected["message"])
+        assert response.raw["status"]["code"] == expected.get("code", 403)
+        assert response.raw["status"]["reason"] == expected.get("reason", "Forbidden")
+        return
+    spec, wanted = pod["spec"], expected["spec"]
+    for name in ("nodeSelector", "tolerations"):
+        assert (spec.get(name) or None) == (wanted.get(name) or None)
+    overhead, wanted_overhead = spec.get("overhead") or {}, wanted.get("overhead") or {}
+    assert overhead.keys() == wanted_overhead.keys()
+    assert all(quantities_equal(overhead[name], wanted_overhead[name]) for name in overhead)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Webhook:
+    """The RuntimeClasses there were when the reviews were recorded."""
+    return Webhook(*yaml.safe_load_all((RECORDED / "runtimeclasses.yaml").read_text()))
+
+
+ADMITTED: dict[str, Any] = json.loads((RECORDED / "in-tree-admission/admitted.json").read_text())
+REFUSED: dict[str, str] = dict(
+    re.findall(
+        r'pods "([^"]*)" is forbidden: (.*)',
+        (RECORDED / "in-tree-admission/errors.txt").read_text(),
+    )
+)
+
+
+def ask(cluster: Webhook, path: str, body: bytes) -> tuple[Response, Any, str]:
+    """The answer, the pod of the review, and the name it has in admitted.json."""
+    request = json.loads(body)["request"]
+    status, answer = cluster.post(path, body)
+    assert status == 200
+    metadata = request["object"]["metadata"]
+    generated = metadata.get("generateName")
+    return response_of(answer, request["uid"]), request["object"], generated or metadata["name"]
+
+
+@pytest.mark.parametrize("body", recorded("admission", "mutate"))
+def test_recorded_pods_become_what_the_plugin_made_of_them(cluster: Webhook, body: bytes) -> None:
+    response, pod, name = ask(cluster, "/mutate", body)
+    assert response.allowed is (name in ADMITTED)
+    if not response.allowed:
+        assert response.message == REFUSED[name]
+        assert response.raw["status"]["code"] == 403
+        return
+    patched = response.applied_to(pod)
+    fields = {key: patched["spec"].get(key) for key in ("nodeSelector", "tolerations", "overhead")}
+    assert fields == ADMITTED[name]
+    assert (response.operations is None) is (patched == pod)
+    patched["spec"] |= {key: pod["spec"].get(key) for key in fields}
+    original = {**pod, "spec": {**pod["spec"], **{key: pod["spec"].get(key) for key in fields}}}
+    assert patched == original
+
+
+@pytest.mark.parametrize("body", recorded("admission", "validate"))
+def test_recorded_pods_are_validated_as_they_are(cluster: Webhook, body: bytes) -> None:
+    response, pod, name = ask(cluster, "/validate", body)
+    named = pod["spec"].get("runtimeClassName")
+    # Nobody has merged the recorded pods, so those of kata lack its overhead.
+    assert response.allowed is (named in (None, "gvisor"))
+    if named == "kata":
+        assert response.message == REFUSED["h-overhead-preset"]
+    if named == "nope":
+        assert response.message == REFUSED[name]
+
+
+def test_the_plugin_and_we_refuse_the_same_recorded_pods() -> None:
+    pods = yaml.safe_load_all((RECORDED / "admission/pods.yaml").read_text())
+    metadata = [pod["metadata"] for pod in pods]
+    names = {each.get("name") or each["generateName"] for each in metadata}
+    assert names == ADMITTED.keys() | REFUSED.keys()
+
+
+@pytest.mark.parametrize(
+    ("spec", "classes", "message"),
+    [
+        pytest.param(
+            {"runtimeClassName": "empty", "overhead": {"cpu": "1"}},
+            [{"metadata": {"name": "empty"}, "handler": "h", "overhead": {}}],
+            "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+            id="an empty overhead of a class is one",
+        ),
+        pytest.param(
+            {"runtimeClassName": 'Bad"x\n\x01é日'},
+            [],
+            'pod rejected: RuntimeClass "Bad\\"x\\n\\x01é日" not found',
+            id="a name is quoted as Go does",
+        ),
+    ],
+)
+def test_refusals_seen_on_the_real_kube_apiserver(
+    spec: Any, classes: list[Any], message: str
+) -> None:
+    assert Webhook(*classes).mutate({"spec": spec}).message == message
+
+
+def test_an_empty_scheduling_merges_the_pods_own_tolerations() -> None:
+    # Seen on the real kube-apiserver: without scheduling the plugin leaves them alone.
+    tolerations = [
+        {"key": "k", "operator": "Exists"},
+        {"key": "k", "operator": "Exists", "effect": "NoSchedule"},
+    ]
+    webhook = Webhook(
+        {"metadata": {"name": "with"}, "handler": "h", "scheduling": {}},
+        {"metadata": {"name": "without"}, "handler": "h"},
+    )
+    for name, expected in (("with", tolerations[:1]), ("without", tolerations)):
+        pod = {"spec": {"runtimeClassName": name, "tolerations": tolerations}}
+        assert webhook.mutate(pod).applied_to(pod)["spec"]["tolerations"] == expected
+
+
+def test_the_seconds_of_a_class_are_merged() -> None:
+    toleration = {
+        "key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5
+    }  # fmt: skip
+    webhook = Webhook(
+        {"metadata": {"name": "x"}, "handler": "h", "scheduling": {"tolerations": [toleration]}}
+    )
+    pod = {
+        "spec": {"runtimeClassName": "x", "tolerations": [{**toleration, "tolerationSeconds": 3}]}
+    }
+    assert webhook.mutate(pod).applied_to(pod)["spec"]["tolerations"] == [toleration]
+
+
+def test_the_patch_applier_of_these_tests_is_strict() -> None:
+    with pytest.raises(AssertionError):
+        json_patch.apply({}, [{"op": "replace", "path": "/a", "value": 1}])
+    with pytest.raises(KeyError):
+        json_patch.apply({}, [{"op": "add", "path": "/a/b", "value": 1}])

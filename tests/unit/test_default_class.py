@@ -1,0 +1,165 @@
+"""Which pods are given a RuntimeClass that they do not name, and which one."""
+
+from typing import Any
+
+import pytest
+
+from extender.http.service import UndecidedError
+from tests.reviews import Webhook
+
+CLUSTER = "runtimeclass-extender/is-default-class"
+ELSEWHERE = "runtimeclass-extender/default-class"
+
+
+def runtime_class(name: str, created: str = "", default: str | None = "true") -> dict[str, Any]:
+    annotations = {} if default is None else {CLUSTER: default}
+    return {
+        "metadata": {
+            "name": name,
+            "annotations": annotations,
+            "creationTimestamp": created or None,
+        },
+        "handler": "h",
+        "overhead": {"podFixed": {"cpu": "1"}},
+        "scheduling": {"nodeSelector": {"sandbox": name}},
+    }
+
+
+def webhook(*classes: dict[str, Any], namespace: str | None = None, **service: Any) -> Webhook:
+    return Webhook(*classes, namespace_annotation=lambda _: namespace, **service)
+
+
+def pod(annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "p", "annotations": annotations}, "spec": {**spec}}
+
+
+def given(webhook: Webhook, pod: Any) -> str | None:
+    response = webhook.mutate(pod)
+    assert response.allowed
+    name = response.applied_to(pod)["spec"].get("runtimeClassName")
+    assert name is None or isinstance(name, str)
+    return name
+
+
+def test_the_default_of_the_cluster_is_merged_like_a_class_that_was_named() -> None:
+    hook = webhook(runtime_class("kata"), runtime_class("gvisor", default=None))
+    patched = hook.mutate(pod()).applied_to(pod())
+    assert patched["spec"] == {
+        "runtimeClassName": "kata",
+        "nodeSelector": {"sandbox": "kata"},
+        "overhead": {"cpu": "1"},
+    }
+    assert hook.mutate(patched).operations is None
+    assert hook.validate(patched).allowed
+
+
+def test_without_the_flag_nobody_is_given_a_class() -> None:
+    assert given(Webhook(runtime_class("kata")), pod()) is None
+
+
+@pytest.mark.parametrize("value", ["True", "false", "1", ""])
+def test_only_true_marks_a_default(value: str) -> None:
+    assert given(webhook(runtime_class("kata", default=value)), pod()) is None
+
+
+def test_the_newest_of_several_defaults_wins_and_a_warning_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hook = webhook(
+        runtime_class("a", "2026-01-01T00:00:00Z"),
+        runtime_class("c", "2026-02-01T00:00:00Z"),
+        runtime_class("b", "2026-02-01T00:00:00Z"),
+        runtime_class("d"),
+    )
+    for _ in range(2):
+        response = hook.mutate(pod())
+        assert response.applied_to(pod())["spec"]["runtimeClassName"] == "b"
+        (warning,) = response.raw["warnings"]
+        assert warning == 'default RuntimeClass "b": the newest of several, not "c", "a", "d"'
+    assert [record.message for record in caplog.records].count(warning) == 1
+
+
+def test_the_default_of_the_namespace_goes_before_that_of_the_cluster() -> None:
+    classes = [runtime_class("kata"), runtime_class("gvisor", default=None)]
+    assert given(webhook(*classes, namespace="gvisor"), pod()) == "gvisor"
+    assert given(webhook(*classes, namespace=""), pod()) == "kata"
+    assert given(webhook(*classes, namespace="false"), pod()) is None
+
+
+def test_the_namespace_is_the_one_of_the_request() -> None:
+    asked = []
+
+    def annotation(namespace: str) -> None:
+        asked.append(namespace)
+
+    hook = Webhook(runtime_class("kata"), namespace_annotation=annotation)
+    hook.mutate(pod(), namespace="team-a")
+    assert asked == ["team-a"]
+
+
+def test_a_namespace_that_names_no_class_refuses_its_pods() -> None:
+    response = webhook(namespace="nope").mutate(pod())
+    assert response.message == 'pod rejected: RuntimeClass "nope" not found'
+    assert response.raw["warnings"] == ['RuntimeClass "nope" was given to the pod by default']
+
+
+@pytest.mark.parametrize(
+    "exempt",
+    [
+        pytest.param(pod({ELSEWHERE: "false"}), id="opted out"),
+        pytest.param(pod({"kubernetes.io/config.mirror": "x"}), id="mirror pod"),
+        pytest.param(pod(hostNetwork=True), id="host network"),
+        pytest.param(pod(hostPID=True), id="host PID"),
+        pytest.param(pod(os={"name": "windows"}), id="Windows"),
+        pytest.param(pod(nodeSelector={"kubernetes.io/os": "windows"}), id="Windows by selector"),
+        pytest.param(
+            pod(securityContext={"windowsOptions": {"hostProcess": True}}), id="Windows by options"
+        ),
+        pytest.param(
+            pod(containers=[None, {}, {"securityContext": {"privileged": True}}]), id="privileged"
+        ),
+        pytest.param(
+            pod(initContainers=[{"securityContext": {"privileged": True}}]), id="privileged init"
+        ),
+        pytest.param(pod(runtimeClassName="own"), id="names one"),
+    ],
+)
+def test_some_pods_are_never_given_a_class(exempt: dict[str, Any]) -> None:
+    own = runtime_class("own", default=None)
+    own.pop("overhead")
+    hook = webhook(runtime_class("kata"), own, namespace="kata")
+    assert given(hook, exempt) == exempt["spec"].get("runtimeClassName")
+
+
+@pytest.mark.parametrize(
+    "ordinary",
+    [
+        pytest.param(pod({ELSEWHERE: "true"}), id="other annotation"),
+        pytest.param(pod(hostNetwork=False, hostPID=None, hostIPC=True), id="host IPC"),
+        pytest.param(pod(os={"name": "linux"}, securityContext={}), id="Linux"),
+        pytest.param(
+            pod(containers=[{"securityContext": {"privileged": False}}]), id="not privileged"
+        ),
+        pytest.param(pod(runtimeClassName=None), id="class null"),
+    ],
+)
+def test_ordinary_pods_are_given_the_default(ordinary: dict[str, Any]) -> None:
+    assert given(webhook(runtime_class("kata")), ordinary) == "kata"
+
+
+def test_a_pod_that_conflicts_with_its_default_is_told_where_the_class_came_from() -> None:
+    response = webhook(runtime_class("kata")).mutate(pod(nodeSelector={"sandbox": "no"}))
+    assert response.message.startswith("conflict: ")
+    assert response.raw["warnings"] == ['RuntimeClass "kata" was given to the pod by default']
+
+
+def test_nothing_is_given_before_classes_and_namespaces_are_known() -> None:
+    def unknown(namespace: str) -> str | None:
+        raise UndecidedError("runtimeclass-extender: Namespaces not synced yet")
+
+    for hook in (webhook(synced=False), Webhook(namespace_annotation=unknown)):
+        response = hook.mutate(pod())
+        assert response.raw["status"]["code"] == 503
+        assert response.message.endswith("not synced yet")
+        assert hook.mutate(pod(hostNetwork=True)).allowed
+        assert hook.validate(pod()).allowed
