@@ -3,14 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# locust brings gevent and much else: an environment of its own, for the load tests only.
+LOADTEST := $(VENV)/loadtest
+LOADTEST_READY := $(LOADTEST)/.ready
 
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): setup.cfg pyproject.toml
+$(READY): setup.cfg pyproject.toml setup.py extender/_names.c
 	@echo "setting up $(VENV) (a minute on the first run) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +27,44 @@ serve: $(READY) ## Start the service on the sample cluster
 .PHONY: test
 test: $(READY) ## Run all tests but those that need a real cluster
 	$(BIN)/pytest
+
+.PHONY: bench-webhook
+bench-webhook: $(READY) ## Time the admission webhook, 50 pods a second
+	$(BIN)/python -m loadtest.webhook
+
+$(LOADTEST_READY): setup.cfg $(READY)
+	@echo "setting up $(LOADTEST) (a minute on the first run) ..."
+	$(PYTHON) -m venv $(LOADTEST)
+	$(LOADTEST)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[loadtest]'
+	@touch $@
+
+.PHONY: loadtest
+loadtest: $(LOADTEST_READY) ## A scheduler and hostile clients for a minute; FLAGS="--run-time 600"
+	$(LOADTEST)/bin/python -m loadtest.run $(FLAGS)
+
+.PHONY: bench
+bench: $(LOADTEST_READY) ## Compare with the floor and a plain version; FLAGS="--quick"
+	$(LOADTEST)/bin/python -m loadtest.bench $(FLAGS)
+
+.PHONY: bench-growth
+bench-growth: $(LOADTEST_READY) ## Filter time by names, nodes, shapes and RuntimeClasses
+	$(LOADTEST)/bin/python -m loadtest.growth $(FLAGS)
+
+.PHONY: bench-start
+bench-start: $(LOADTEST_READY) ## Start-up, memory and filter on 65,000 nodes
+	$(LOADTEST)/bin/python -m loadtest.start $(FLAGS)
+
+.PHONY: bench-docs
+bench-docs: $(LOADTEST_READY) ## Put the output of the last three into docs/performance.md
+	$(LOADTEST)/bin/python -m loadtest.publish
+
+.PHONY: image-steps
+image-steps: ## Run the Dockerfile's steps in an empty folder, start what comes of it, print its size
+	$(PYTHON) image/steps.py
+
+.PHONY: lock
+lock: ## Write image/*.lock anew; FLAGS="--upgrade" takes newer versions
+	sh image/lock.sh $(FLAGS)
 
 .PHONY: lint
 lint: $(READY) ## ruff, mypy --strict, import-linter

@@ -1,0 +1,228 @@
+"""The benchmark: service, floor and plain version side by side in one run.
+
+    make bench        or        python -m loadtest.bench --sizes 10,5000 --verbs filter
+
+Prints a table; writes bench.json, bench.md and bench.png into loadtest/out/.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from loadtest import tables
+from loadtest.cases import HALF, NAMES, VERBS, Asker, Case, cases
+from loadtest.comparing import Comparison, Result, requests_for
+from loadtest.generator import Cluster, ClusterSpec
+from loadtest.processes import (
+    OUT,
+    ServerError,
+    floor_command,
+    plain_command,
+    running,
+    serve_command,
+)
+from loadtest.progress import Progress
+
+SIZES: Final = (10, 1_000, 5_000, 15_000, 65_000, 150_000)
+NODES_SIZES: Final = (10, 1_000)
+
+#: The plain version is asked that often less, but not less than this many times.
+_PLAIN_SHARE: Final = 5
+_PLAIN_LEAST: Final = 6
+
+#: The tail is measured by itself, since p99 of a few hundred requests is a matter of luck.
+TAIL_NODES: Final = 5_000
+TAIL_REQUESTS: Final = 2_000
+TAIL_LIMIT: Final = 3.0
+
+_HEAD: Final = (
+    "verb",
+    "mode",
+    "case",
+    "nodes",
+    "p50",
+    "p99",
+    "floor",
+    "to floor",
+    "limit",
+    "plain",
+    "plain/ours",
+)
+
+
+def environment() -> dict[str, Any]:
+    """What the figures depend on beside the code."""
+    return {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+        "load": [round(each, 2) for each in os.getloadavg()],
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def environment_line() -> str:
+    about = environment()
+    return (
+        f"Python {about['python']}, {about['machine']}, {about['cpus']} CPUs, "
+        f"load {about['load'][0]}, {about['at']}"
+    )
+
+
+def row(result: Result) -> tuple[str, ...]:
+    case, service = result.case, result.times["service"]
+    limit = f"{case.limit:.1f}x" if case.limit else ""
+    return (
+        case.verb,
+        case.mode,
+        case.kind,
+        f"{case.nodes:,}",
+        tables.milliseconds(service.p50),
+        tables.milliseconds(service.p99),
+        tables.milliseconds(result.times["floor"].p50),
+        tables.times(result.ratio("service", "floor")),
+        limit,
+        tables.milliseconds(result.times["plain"].p50),
+        tables.times(result.ratio("plain", "service")),
+    )
+
+
+def over_limit(results: Sequence[Result]) -> list[str]:
+    """The cases that take longer than the limit says."""
+    return [
+        f"{each.case}: {each.ratio('service', 'floor'):.2f}x the floor, limit {each.case.limit}x"
+        for each in results
+        if each.case.limit and each.ratio("service", "floor") > each.case.limit
+    ]
+
+
+def tail_line(tail: Result) -> str:
+    times, floor = tail.times["service"], tail.times["floor"]
+    return (
+        f"{times.requests:,} requests of {tail.case.nodes:,} names: p50 {times.p50:.2f} ms, "
+        f"p99 {times.p99:.2f} ms, p99/p50 {times.p99 / times.p50:.2f} (limit {TAIL_LIMIT:.0f}); "
+        f"floor {floor.p99 / floor.p50:.2f}"
+    )
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    return asdict(result) | {
+        "to_floor": round(result.ratio("service", "floor"), 3),
+        "plain_to_service": round(result.ratio("plain", "service"), 3),
+        "limit": result.case.limit,
+    }
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(each.replace("_", "")) for each in text.split(",") if each]
+
+
+def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m loadtest.bench",
+        description="Compare the service with the floor and the plain version.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--sizes", type=_numbers, default=list(SIZES), help="names asked about")
+    parser.add_argument(
+        "--nodes-sizes", type=_numbers, default=list(NODES_SIZES), help="whole nodes, 10 KB each"
+    )
+    parser.add_argument("--verbs", default=",".join(VERBS), help="which of them")
+    parser.add_argument("--requests", type=int, help="per case (default: by size, 400 to 30)")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the requests, no tail")
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+    parser.add_argument("--no-plot", action="store_true", help="do without matplotlib")
+    parser.add_argument("--shapes", type=int, default=20, help="different shapes of nodes")
+    parser.add_argument("--runtimeclasses", type=int, default=20, help="RuntimeClasses")
+    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="for files")
+    return parser.parse_args(argv)
+
+
+def _requests(case: Case, flags: argparse.Namespace) -> tuple[int, int]:
+    requests = flags.requests or requests_for(case.nodes, 0.1 if flags.quick else 1.0)
+    return requests, max(min(requests, _PLAIN_LEAST), requests // _PLAIN_SHARE)
+
+
+def measure(flags: argparse.Namespace, progress: Progress) -> tuple[list[Result], Result | None]:
+    """Start the three servers and go through the cases. Raises ServerError, OSError, ValueError."""
+    nodes = max([*flags.sizes, *flags.nodes_sizes, TAIL_NODES])
+    cluster = Cluster(ClusterSpec(nodes, flags.shapes, flags.runtimeclasses))
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        manifest = Path(folder) / "cluster.json"
+        progress.say(f"writing a manifest of {nodes:,} nodes")
+        cluster.write_manifest(manifest)
+        servers = []
+        for name, command in (
+            ("service", serve_command(manifest)),
+            ("floor", floor_command()),
+            ("plain", plain_command(manifest)),
+        ):
+            progress.say(f"starting {name}")
+            servers.append(stack.enter_context(running(name, command, flags.out)))
+        comparison = Comparison(servers, stack)
+        verbs = tuple(verb for verb in flags.verbs.split(",") if verb)
+        for verb in [verb for verb in verbs if not comparison.has_verb(verb)]:
+            progress.note(f"the service answers 404 to {verb}: left out")
+            verbs = tuple(each for each in verbs if each != verb)
+        asker, results = Asker(cluster), []
+        for case in cases(flags.sizes, flags.nodes_sizes, verbs):
+            progress.say(str(case))
+            results.append(comparison.measure(case, asker.bodies(case), *_requests(case, flags)))
+        if flags.quick:
+            return results, None
+        progress.say(f"the tail: {TAIL_REQUESTS:,} requests")
+        tail = Case("filter", NAMES, HALF, TAIL_NODES)
+        return results, comparison.measure(tail, asker.bodies(tail), TAIL_REQUESTS, _PLAIN_LEAST)
+
+
+def write(out: Path, results: Sequence[Result], tail: Result | None) -> None:
+    document = {
+        "environment": environment(),
+        "results": [as_json(each) for each in results],
+        "tail": as_json(tail) if tail else None,
+    }
+    (out / "bench.json").write_text(json.dumps(document, indent=1) + "\n")
+    paragraphs = [tables.markdown([_HEAD, *map(row, results)]), environment_line()]
+    if tail:
+        paragraphs.insert(1, tail_line(tail))
+    (out / "bench.md").write_text("\n\n".join(paragraphs) + "\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    flags = _flags(argv)
+    began = time.monotonic()
+    with Progress() as progress:
+        try:
+            results, tail = measure(flags, progress)
+        except (ServerError, OSError, ValueError) as error:
+            progress.note(f"bench: {error}")
+            return 1
+    write(flags.out, results, tail)
+    if not flags.no_plot:
+        from loadtest.plots import plot_bench
+
+        plot_bench(results, flags.out / "bench.png")
+    draw = tables.markdown if flags.markdown else tables.terminal
+    print("milliseconds; of floor and plain version the p50\n")
+    print(draw([_HEAD, *map(row, results)]))
+    print()
+    if tail:
+        print(tail_line(tail))
+    for line in over_limit(results):
+        print(f"over its limit: {line}")
+    print(f"{environment_line()}, {time.monotonic() - began:.0f} s; details in {flags.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

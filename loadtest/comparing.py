@@ -1,0 +1,132 @@
+"""Asks several servers the same things in turn, checks their answers and takes the times."""
+
+import contextlib
+import gc
+import json
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, Final
+
+from loadtest.cases import Bodies, Case
+from loadtest.processes import Server, ServerError
+from loadtest.timing import Answer, Client, Times
+
+#: Requests before the measured ones; of large bodies, seconds each for the plain version, one.
+_WARM_UP: Final = 3
+_LARGE: Final = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of the table: the times by server."""
+
+    case: Case
+    body_bytes: int
+    answer_bytes: int
+    times: Mapping[str, Times]
+
+    def ratio(self, server: str, to: str) -> float:
+        return self.times[server].p50 / self.times[to].p50
+
+
+def requests_for(nodes: int, factor: float = 1.0) -> int:
+    """How many requests a case gets: 400 while they are small, 200 at 5,000 nodes, never < 30."""
+    return max(3, round(factor * max(30, min(400, 1_000_000 // nodes))))
+
+
+@contextlib.contextmanager
+def quiet_collector() -> Iterator[None]:
+    """No garbage collection of ours in the middle of a measured request."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+class Alternation:
+    """A connection to each of some servers, and requests that go to all of them in turn.
+
+    Raises ServerError for any answer that is not a 200 of the size expected.
+    """
+
+    def __init__(self, servers: Iterable[Server], stack: contextlib.ExitStack) -> None:
+        self.clients = {
+            server.name: stack.enter_context(Client(server.address)) for server in servers
+        }
+        self._rng = random.Random(7)
+
+    def measure(
+        self,
+        case: Case,
+        bodies: Bodies,
+        requests: int,
+        sizes: Mapping[str, int],
+        every: Mapping[str, int] = MappingProxyType({}),
+    ) -> dict[str, Times]:
+        """Send so many bodies to each server, of those in `every` only each so many-th one."""
+        for body in islice(bodies, _WARM_UP if case.nodes < _LARGE else 1):
+            for name in self.clients:
+                self.ask(name, case, body, sizes)
+        seconds: dict[str, list[float]] = {name: [] for name in self.clients}
+        with quiet_collector():
+            for number, body in enumerate(islice(bodies, requests)):
+                # Another order each time: who comes first is nobody's advantage.
+                names = [name for name in self.clients if number % every.get(name, 1) == 0]
+                self._rng.shuffle(names)
+                for name in names:
+                    seconds[name].append(self.ask(name, case, body, sizes).seconds)
+        return {name: Times.of(taken) for name, taken in seconds.items()}
+
+    def ask(self, name: str, case: Case, body: bytes, sizes: Mapping[str, int]) -> Answer:
+        answer = self.clients[name].ask(case.verb, body)
+        size = sizes.get(name, len(answer.body))
+        if answer.status != 200 or len(answer.body) != size:
+            raise ServerError(
+                f"{case}: {name} answered {answer.status} with {len(answer.body)} bytes "
+                f"(expected 200, {size}): {answer.body[:200]!r}"
+            )
+        return answer
+
+
+class Comparison:
+    """The servers named service, floor and plain, or only the first of them."""
+
+    def __init__(self, servers: Iterable[Server], stack: contextlib.ExitStack) -> None:
+        self._turns = Alternation(servers, stack)
+
+    def has_verb(self, verb: str) -> bool:
+        return self._turns.clients["service"].ask(verb, b"{}").status != 404
+
+    def measure(self, case: Case, bodies: Bodies, requests: int, plain_requests: int) -> Result:
+        """Ask `requests` times; the plain version, being slow, `plain_requests` times of these."""
+        first = next(bodies)
+        sizes = self._prepare(case, first)
+        every = {"plain": max(1, requests // max(1, plain_requests))}
+        times = self._turns.measure(case, bodies, requests, sizes, every)
+        return Result(case, len(first), sizes["service"], times)
+
+    def _prepare(self, case: Case, body: bytes) -> dict[str, int]:
+        """The size of each server's answer; the floor gets the service's to give back."""
+        reference = self._turns.ask("service", case, body, {}).body
+        sizes = {}
+        for name, client in self._turns.clients.items():
+            if name == "floor":
+                client.ask(case.verb, reference, "PUT")
+            answer = self._turns.ask(name, case, body, {}).body
+            sizes[name] = len(answer)
+            if _comparable(answer) != _comparable(reference):
+                raise ServerError(f"{case}: the answers of service and {name} differ")
+        return sizes
+
+
+def _comparable(answer: bytes) -> Any:
+    """The document; a list of scores has no order that matters."""
+    document = json.loads(answer)
+    if isinstance(document, list):
+        return sorted(document, key=lambda each: str(each["Host"]))
+    return document

@@ -1,0 +1,196 @@
+"""What a broken or malicious client does to the service, each with what must come of it.
+
+Plain sockets, since no HTTP client sends such things; under locust they are gevent's. Each attack
+is bounded in bytes and in time, and ends with its socket closed.
+"""
+
+import contextlib
+import random
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from loadtest.processes import Address
+
+#: The service cuts a request off 10 s after it began (interface.md); it looks once a second.
+CUT_OFF_SECONDS: Final = 12.5
+_PAUSE_SECONDS: Final = 0.25
+_RECEIVE: Final = 64 * 1024
+
+#: Sent of a body that is announced as too large; the answer must not wait for the rest.
+_SAMPLE: Final = b"x" * (256 * 1024)
+
+_MALFORMED: Final = (
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b'{"Pod":null,"Nodes":null,"NodeNames":["a"]}',
+    b'{"Pod":{"metadata":{"name":"p"}},"Nodes":null,"NodeNames":null}',
+    b'{"Pod":{"metadata":{"name":7}},"Nodes":null,"NodeNames":["a"]}',
+    b'{"Pod":{"metadata":{"name":"p"}},"Nodes":null,"NodeNames":["a"]}}',
+    b'{"Pod":{"spec":{"tolerations":"all"}},"Nodes":null,"NodeNames":["a"]}',
+    b"\xff\xfe" * 500,
+    b"[" * 50_000,
+)
+
+_NOT_HTTP: Final = (
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64),
+    b"GET\r\n\r\n",
+    b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+    b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n12345",
+    b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"POST /filter HTTP/1.1\r\nHost: x\r\n" + b"X-Long: " + b"y" * 100_000 + b"\r\n\r\n",
+)
+
+
+class UnexpectedError(Exception):
+    """The service did not react as it must."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to, and the service's --max-body-bytes."""
+
+    address: Address
+    max_body_bytes: int
+
+
+Attack = Callable[[Target, random.Random], None]
+
+
+@contextlib.contextmanager
+def _connected(target: Target) -> Iterator[socket.socket]:
+    connection = socket.create_connection(target.address, timeout=CUT_OFF_SECONDS)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _head(length: int | str, path: str = "/filter") -> bytes:
+    return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode()
+
+
+def _status(connection: socket.socket) -> int:
+    """The status of the answer; 0 when the connection ended without one."""
+    received = b""
+    with contextlib.suppress(ConnectionError):
+        while b"\r\n" not in received:
+            data = connection.recv(_RECEIVE)
+            if not data:
+                break
+            received += data
+    words = received.split(b" ", 2)
+    return int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+
+
+def _expect(connection: socket.socket, *statuses: int) -> None:
+    try:
+        status = _status(connection)
+    except TimeoutError:
+        raise UnexpectedError(f"no answer within {CUT_OFF_SECONDS} s") from None
+    if status not in statuses:
+        raise UnexpectedError(f"answered {status}, expected one of {statuses}")
+
+
+def over_the_limit(target: Target, _rng: random.Random) -> None:
+    """Announces a body over the limit and begins to send it: 413 at once."""
+    with _connected(target) as connection:
+        connection.sendall(_head(target.max_body_bytes + 1))
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(_SAMPLE)
+        _expect(connection, 413)
+
+
+def over_the_limit_in_chunks(target: Target, _rng: random.Random) -> None:
+    """A chunk that says it is larger than the limit: 413 without waiting for it."""
+    with _connected(target) as connection:
+        head = b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        connection.sendall(head + b"%x\r\n" % (target.max_body_bytes + 1))
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(_SAMPLE)
+        _expect(connection, 413)
+
+
+def malformed_body(target: Target, rng: random.Random) -> None:
+    """Bodies that are no ExtenderArgs: 400."""
+    body = rng.choice(_MALFORMED)
+    with _connected(target) as connection:
+        connection.sendall(_head(len(body), rng.choice(("/filter", "/prioritize"))) + body)
+        _expect(connection, 400)
+
+
+def not_http(target: Target, rng: random.Random) -> None:
+    """No HTTP, or ambiguous HTTP: a 4xx, or the connection ends."""
+    with _connected(target) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(rng.choice(_NOT_HTTP))
+            connection.shutdown(socket.SHUT_WR)
+        _expect(connection, 0, 400, 408, 413, 431)
+
+
+def half_sent(target: Target, rng: random.Random) -> None:
+    """Half a head or half a body, then silence: cut off in time."""
+    whole = _head(100) + b"{" * 50
+    with _connected(target) as connection:
+        connection.sendall(whole[: rng.choice((5, 30, len(whole)))])
+        _expect(connection, 0, 408)
+
+
+def byte_by_byte(target: Target, _rng: random.Random) -> None:
+    """A request that never stops arriving: cut off in time all the same."""
+    with _connected(target) as connection:
+        began = time.monotonic()
+        connection.sendall(_head(1_000_000))
+        connection.settimeout(_PAUSE_SECONDS)
+        while time.monotonic() - began < CUT_OFF_SECONDS:
+            try:
+                connection.sendall(b"x")
+                if not connection.recv(_RECEIVE):
+                    return
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                return
+    raise UnexpectedError(f"not cut off within {CUT_OFF_SECONDS} s")
+
+
+def silent(target: Target, _rng: random.Random) -> None:
+    """Connects and says nothing: closed in time."""
+    with _connected(target) as connection:
+        _expect(connection, 0, 408)
+
+
+def dropped(target: Target, rng: random.Random) -> None:
+    """Sends some of a request and resets the connection."""
+    with _connected(target) as connection:
+        connection.sendall(_head(1_000_000) + b"x" * rng.choice((0, 1000, 200_000)))
+        # No FIN but a reset, as of a process that was killed.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def unread_answer(target: Target, rng: random.Random) -> None:
+    """Asks something that has a large answer, and goes away before it comes."""
+    names = b",".join(b'"node-%d"' % number for number in range(rng.choice((100, 20_000))))
+    body = b'{"Pod":{"metadata":{"name":"p"}},"Nodes":null,"NodeNames":[%b]}' % names
+    with _connected(target) as connection:
+        connection.sendall(_head(len(body)) + body)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+#: Over within a moment; with how often each is chosen.
+QUICK: Final[dict[Attack, int]] = {
+    over_the_limit: 4,
+    over_the_limit_in_chunks: 4,
+    malformed_body: 8,
+    not_http: 4,
+    dropped: 4,
+    unread_answer: 2,
+}
+
+#: Each holds a connection until the service cuts it off.
+SLOW: Final[dict[Attack, int]] = {half_sent: 2, byte_by_byte: 1, silent: 1}

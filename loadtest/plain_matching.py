@@ -1,0 +1,281 @@
+"""The three verbs as one would write them first: JSON documents, and a loop over the nodes.
+
+Written from the specification alone, not from extender/, so that it can serve as the reference
+of correctness as well as of cost. It knows no shapes, no tables and no wire tricks.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+Json = dict[str, Any]
+
+_HARD: Final = ("NoSchedule", "NoExecute")
+_CONDITION_PREFIXES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+_CONDITION_KEYS: Final = (
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "karpenter.sh/disrupted",
+)
+_MAX_DETAILS: Final = 8
+_MAX_SCORE: Final = 10
+
+_UNKNOWN_NODE: Final = "nodes not yet known to the RuntimeClass extender"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The reason's text, and what of it stays when details are too many."""
+
+    text: str
+    plain: str
+
+
+@dataclass(slots=True)
+class PlainCluster:
+    """Objects by name, as they were read."""
+
+    nodes: dict[str, Json] = field(default_factory=dict)
+    runtime_classes: dict[str, Json] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, objects: Iterable[Json]) -> "PlainCluster":
+        cluster = cls()
+        for each in objects:
+            if each.get("kind") == "Node":
+                cluster.nodes[each["metadata"]["name"]] = each
+            elif each.get("kind") == "RuntimeClass":
+                cluster.runtime_classes[each["metadata"]["name"]] = each
+        return cluster
+
+
+def tolerates(toleration: Json, taint: Json) -> bool:
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect", ""):
+        return False
+    if toleration.get("key") and toleration["key"] != taint.get("key", ""):
+        return False
+    operator = toleration.get("operator") or "Equal"
+    if operator == "Exists":
+        return True
+    return operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def _untolerated(node: Json, tolerations: list[Json], conditions: bool) -> Json | None:
+    for taint in node.get("spec", {}).get("taints") or ():
+        if taint.get("effect") not in _HARD or (not conditions and _is_condition(taint)):
+            continue
+        if not any(tolerates(toleration, taint) for toleration in tolerations):
+            return dict(taint)
+    return None
+
+
+def _is_condition(taint: Json) -> bool:
+    key = taint.get("key", "")
+    return key.startswith(_CONDITION_PREFIXES) or key in _CONDITION_KEYS
+
+
+def _selector_of(runtime_class: Json) -> Json:
+    return (runtime_class.get("scheduling") or {}).get("nodeSelector") or {}
+
+
+def _tolerations_of(runtime_class: Json) -> list[Json]:
+    return (runtime_class.get("scheduling") or {}).get("tolerations") or []
+
+
+def _handlers(node: Json) -> list[Json]:
+    return node.get("status", {}).get("runtimeHandlers") or []
+
+
+def _lacks_handler(node: Json, handler: str) -> bool:
+    handlers = _handlers(node)
+    version = node.get("status", {}).get("nodeInfo", {}).get("containerRuntimeVersion", "")
+    if not handlers or (handler == "docker" and version.startswith("docker://")):
+        return False
+    return all(each.get("name", "") != handler for each in handlers)
+
+
+def _needed_features(pod: Json) -> list[tuple[str, str]]:
+    """What the pod needs: (field of features, words for it)."""
+    spec, needed = pod.get("spec", {}), []
+    if spec.get("hostUsers") is False:
+        needed.append(("userNamespaces", "user namespaces"))
+    for container in (spec.get("containers") or []) + (spec.get("initContainers") or []):
+        for mount in container.get("volumeMounts") or ():
+            if mount.get("recursiveReadOnly") == "Enabled":
+                needed.append(("recursiveReadOnlyMounts", "recursive read-only mounts"))
+                return needed
+    return needed
+
+
+def _lacking_feature(node: Json, handler: str, needed: list[tuple[str, str]]) -> str | None:
+    for name, words in needed:
+        listed = [each for each in _handlers(node) if each.get("name", "") == handler]
+        if not any((each.get("features") or {}).get(name) for each in listed):
+            return words
+    return None
+
+
+def _missing_labels(node: Json, runtime_class: Json) -> list[str]:
+    labels = node.get("metadata", {}).get("labels") or {}
+    wanted = _selector_of(runtime_class)
+    return [f"{key}={wanted[key]}" for key in sorted(wanted) if labels.get(key) != wanted[key]]
+
+
+def _printed(taint: Json) -> str:
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint.get('key', '')}{value}:{taint.get('effect', '')}"
+
+
+class PlainExtender:
+    """The verbs over a cluster, each a decoded request in and a document out."""
+
+    def __init__(self, cluster: PlainCluster) -> None:
+        self._nodes = cluster.nodes
+        self._classes = cluster.runtime_classes
+
+    def filter(self, args: Json) -> Json:
+        pod, nodes = args["Pod"], self._asked(args)
+        refused: dict[str, Refusal] = {}
+        passing = []
+        for name, node in nodes:
+            refusal = self._refusal(pod, node)
+            if refusal is None:
+                passing.append(node if args.get("NodeNames") is None else name)
+            else:
+                refused[name] = refusal
+        answer: Json = {"Nodes": None, "NodeNames": None, "FailedNodes": {}}
+        if args.get("NodeNames") is None:
+            answer["Nodes"] = {"metadata": {}, "items": passing}
+        else:
+            answer["NodeNames"] = passing
+        counts = Counter(refused[name].text for name, _ in nodes if name in refused)
+        answer["FailedAndUnresolvableNodes"] = _texts(refused, counts)
+        answer["Error"] = ""
+        return answer
+
+    def prioritize(self, args: Json) -> list[Json]:
+        nodes = self._asked(args)
+        own = self._classes.get(args["Pod"].get("spec", {}).get("runtimeClassName") or "")
+        costs = [None if node is None else self._cost(node, own) for _, node in nodes]
+        smallest = min((cost for cost in costs if cost is not None), default=0)
+        return [
+            {"Host": name, "Score": 0 if cost is None else _MAX_SCORE // (1 + cost - smallest)}
+            for (name, _), cost in zip(nodes, costs, strict=True)
+        ]
+
+    def preempt(self, args: Json) -> Json:
+        by_uid = args.get("NodeNameToMetaVictims")
+        whole = args.get("NodeNameToVictims") or {}
+        if by_uid is None:
+            by_uid = {
+                name: {
+                    "Pods": [{"UID": each["metadata"]["uid"]} for each in victims["Pods"] or ()],
+                    "NumPDBViolations": victims["NumPDBViolations"],
+                }
+                for name, victims in whole.items()
+            }
+        kept = {
+            name: victims
+            for name, victims in by_uid.items()
+            if self._refusal(args["Pod"], self._nodes.get(name)) is None
+        }
+        return {"NodeNameToMetaVictims": kept}
+
+    def _asked(self, args: Json) -> list[tuple[str, Json | None]]:
+        names = args.get("NodeNames")
+        if names is not None:
+            return [(name, self._nodes.get(name)) for name in names]
+        return [(node["metadata"]["name"], node) for node in args["Nodes"]["items"] or ()]
+
+    def _refusal(self, pod: Json, node: Json | None) -> Refusal | None:
+        spec = pod.get("spec", {})
+        name, features = spec.get("runtimeClassName") or "", _needed_features(pod)
+        if not name:
+            return self._refusal_without_class(node, features)
+        runtime_class = self._classes.get(name)
+        detail = _detail(pod, runtime_class, node, features)
+        if detail is None:
+            return None
+        if detail == _UNKNOWN_NODE:
+            return Refusal(detail, detail)
+        plain = f'nodes don\'t match RuntimeClass "{name}"'
+        return Refusal(f"{plain} ({detail})", plain)
+
+    def _refusal_without_class(
+        self, node: Json | None, features: list[tuple[str, str]]
+    ) -> Refusal | None:
+        if not features:
+            return None
+        lacking = _UNKNOWN_NODE
+        if node is not None:
+            words = _lacking_feature(node, "", features)
+            if words is None:
+                return None
+            lacking = f"nodes' default runtime handler lacks {words}"
+        return Refusal(lacking, lacking)
+
+    def _cost(self, node: Json, own: Json | None) -> int:
+        """How many constraint sets the node serves, the pod's own left out."""
+        served = [each for each in self._classes.values() if _serves(node, each)]
+        sets = {_constraints(each) for each in served}
+        return len(sets - {_constraints(own)} if own is not None else sets)
+
+
+def _detail(
+    pod: Json, runtime_class: Json | None, node: Json | None, features: list[tuple[str, str]]
+) -> str | None:
+    """What stands in parentheses: the first check that fails."""
+    if runtime_class is None:
+        return "RuntimeClass not found"
+    spec = pod.get("spec", {})
+    asked, wanted = spec.get("nodeSelector") or {}, _selector_of(runtime_class)
+    for key in sorted(asked.keys() & wanted.keys()):
+        if asked[key] != wanted[key]:
+            return f"pod nodeSelector {key}={asked[key]} conflicts with {key}={wanted[key]}"
+    if node is None:
+        return _UNKNOWN_NODE
+    missing = _missing_labels(node, runtime_class)
+    if missing:
+        return f"nodeSelector {' and '.join(missing)}"
+    tolerations = (spec.get("tolerations") or []) + _tolerations_of(runtime_class)
+    taint = _untolerated(node, tolerations, conditions=True)
+    if taint is not None:
+        return f"untolerated taint {_printed(taint)}"
+    handler = runtime_class["handler"]
+    if _lacks_handler(node, handler):
+        return f'no runtime handler "{handler}"'
+    words = _lacking_feature(node, handler, features)
+    return f'runtime handler "{handler}" lacks {words}' if words else None
+
+
+def _texts(refused: dict[str, Refusal], counts: Counter[str]) -> dict[str, str]:
+    """The reason of each refused node, with the details of the most frequent ones only."""
+    detailed = {each.text for each in refused.values() if each.text != each.plain}
+    ranked = sorted(detailed, key=lambda text: (-counts[text], text))
+    dropped = set(ranked[_MAX_DETAILS:])
+    return {
+        name: each.plain if each.text in dropped else each.text for name, each in refused.items()
+    }
+
+
+def _serves(node: Json, runtime_class: Json) -> bool:
+    if _missing_labels(node, runtime_class) or _lacks_handler(node, runtime_class["handler"]):
+        return False
+    if _untolerated(node, _tolerations_of(runtime_class), conditions=False) is not None:
+        return False
+    is_special = _untolerated(node, [], conditions=False) is not None
+    return is_special or bool(_selector_of(runtime_class))
+
+
+def _constraints(runtime_class: Json) -> tuple[object, ...]:
+    tolerations = [
+        (
+            each.get("key") or "",
+            each.get("operator") or "",
+            each.get("value") or "",
+            each.get("effect") or "",
+        )
+        for each in _tolerations_of(runtime_class)
+    ]
+    return (frozenset(_selector_of(runtime_class).items()), frozenset(tolerations))

@@ -1,0 +1,336 @@
+"""The load test: the service under a scheduler, probes and hostile clients, and its limits.
+
+    make loadtest        or        python -m loadtest.run --run-time 600 --hostile-users 12
+
+Starts the service on a generated cluster (or takes --host), runs locust, prints tables and writes
+HTML reports, CSV and a plot into loadtest/out/. Exit code 1 when a limit is broken.
+"""
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Final
+from urllib.parse import urlsplit
+
+from loadtest import tables
+from loadtest.bodies import names_body, pod
+from loadtest.generator import HALF_CLASS, ClusterSpec, add_cluster_flags, cluster_of, go_json
+from loadtest.processes import OUT, ROOT, Server, ServerError, Usage, running, serve_command
+from loadtest.progress import Progress
+from loadtest.timing import Client, percentile
+from loadtest.watching import Watch, await_usage, server_errors
+
+VERBS: Final = ("filter", "prioritize", "preempt")
+
+#: The service's, in the runs that start it: small enough to go over it often.
+MAX_BODY_BYTES: Final = 64 * 2**20
+
+#: gunicorn's pool starts its threads one by one, as they are first needed.
+_POOL_THREADS: Final = 8
+_SPARE_DESCRIPTORS: Final = 2
+#: What is left of hostile connections is cut off after 10 s.
+_RELEASE_SECONDS: Final = 20.0
+#: Until then the allocator finds its size.
+_WARM_SHARE: Final = 0.25
+_WARM_REQUESTS: Final = 20
+_LOCUST_SECONDS: Final = 60
+
+Times = Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What locust's users saw: milliseconds of each request and number of failures, by name."""
+
+    times: Times
+    failures: Mapping[str, int]
+    seconds: float
+
+    def p99(self, name: str) -> float:
+        return percentile(self.times[name], 99)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                name,
+                f"{len(times):,}",
+                str(self.failures[name]),
+                f"{len(times) / self.seconds:.1f}",
+                tables.milliseconds(percentile(times, 50)),
+                tables.milliseconds(percentile(times, 99)),
+                tables.milliseconds(max(times)),
+            )
+            for name, times in sorted(self.times.items())
+            if times
+        ]
+
+
+def _warm_up(server: Server, flags: argparse.Namespace) -> None:
+    """Have all threads of the service's pool started, each with its part of the memory."""
+    names = cluster_of(flags).names
+    body = names_body(go_json(pod(0, HALF_CLASS)), names)
+
+    def ask(_: int) -> None:
+        with Client(server.address) as client:
+            for _ in range(_WARM_REQUESTS):
+                client.ask("filter", body)
+
+    with ThreadPoolExecutor(2 * _POOL_THREADS) as pool:
+        list(pool.map(ask, range(2 * _POOL_THREADS)))
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Something the run must keep to."""
+
+    text: str
+    kept: bool
+
+    def __str__(self) -> str:
+        return f"{'ok    ' if self.kept else 'BROKEN'}  {self.text}"
+
+
+class LoadTest:
+    """Runs locust against a host, one process for each kind of user.
+
+    Hostile users have a process of their own, lest they slow the scheduler's measuring down.
+    """
+
+    def __init__(self, flags: argparse.Namespace, host: str, progress: Progress) -> None:
+        self._flags = flags
+        self._host = host
+        self._progress = progress
+
+    def run(self, name: str, seconds: int, hostile_users: int) -> Load:
+        """Raises ServerError when locust fails."""
+        self._progress.say(f"{name}: {seconds} s, {hostile_users} hostile users")
+        flags = self._flags
+        users = ["SchedulerUser", "ProbeUser"]
+        started = [self._locust(f"{name}-scheduler", flags.users + 1, seconds, users)]
+        if hostile_users:
+            started.append(
+                self._locust(f"{name}-hostile", hostile_users, seconds, ["HostileUser", "SlowUser"])
+            )
+        try:
+            for process, _ in started:
+                process.wait(seconds + _LOCUST_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise ServerError("locust did not end in time") from None
+        finally:
+            for process, _ in started:
+                process.kill()
+                process.wait()
+        return self._load([times for _, times in started], seconds)
+
+    def _locust(
+        self, name: str, users: int, seconds: int, kinds: Sequence[str]
+    ) -> tuple[subprocess.Popen[bytes], Path]:
+        flags, out = self._flags, self._flags.out
+        times: Path = out / "logs" / f"{name}.times.json"
+        times.unlink(missing_ok=True)
+        options = {
+            "--host": self._host,
+            "--users": users,
+            "--spawn-rate": users,
+            "--run-time": f"{seconds}s",
+            "--stop-timeout": 15,
+            "--exit-code-on-error": 0,
+            "--csv": out / name,
+            "--html": out / f"{name}.html",
+            "--times": times,
+            "--nodes": flags.nodes,
+            "--shapes": flags.shapes,
+            "--runtimeclasses": flags.runtimeclasses,
+            "--seed": flags.seed,
+            "--share-with-class": flags.share_with_class,
+            "--mode": flags.mode,
+            "--pods-per-second": flags.pods_per_second,
+            "--max-body-bytes": flags.max_body_bytes,
+        }
+        command = [sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py"]
+        command += ["--headless", "--only-summary"]
+        command += [str(word) for pair in options.items() for word in pair] + list(kinds)
+        with (out / "logs" / f"{name}.log").open("wb") as log:
+            return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log), times
+
+    def _load(self, files: Sequence[Path], seconds: float) -> Load:
+        times: dict[str, list[float]] = {}
+        failures: dict[str, int] = {}
+        for file in files:
+            if not file.exists():
+                raise ServerError(f"locust wrote no times; see {self._flags.out}/logs")
+            for name, found in json.loads(file.read_bytes()).items():
+                times[name] = found["milliseconds"]
+                failures[name] = found["failures"]
+        if "filter" not in times:
+            raise ServerError(f"no filter request was made; see {self._flags.out}/logs")
+        return Load(times, failures, seconds)
+
+
+@contextlib.contextmanager
+def _service(flags: argparse.Namespace) -> Iterator[Server]:
+    cluster = cluster_of(flags)
+    with tempfile.TemporaryDirectory() as folder:
+        manifest = Path(folder) / "cluster.json"
+        cluster.write_manifest(manifest)
+        command = serve_command(manifest, "--max-body-bytes", str(flags.max_body_bytes))
+        with running("service", command, flags.out) as server:
+            yield server
+
+
+def load_limits(load: Load, flags: argparse.Namespace) -> list[Limit]:
+    failed = sum(load.failures.values())
+    limits = [Limit(f"failures: {failed}, limit 0", failed == 0)]
+    for verb in VERBS:
+        if verb in load.times:
+            p99 = load.p99(verb)
+            text = f"{verb} p99: {p99:.1f} ms, limit {flags.max_p99_ms:g} ms"
+            limits.append(Limit(text, p99 <= flags.max_p99_ms))
+    return limits
+
+
+def usage_limits(idle: Usage, warm: Usage, after: Usage, flags: argparse.Namespace) -> list[Limit]:
+    """idle: before the first request; warm: with a quarter of the run over; after: at rest."""
+    growth = (after.rss - warm.rss) / 2**20
+    threads, descriptors = idle.threads + _POOL_THREADS, idle.descriptors + _SPARE_DESCRIPTORS
+    return [
+        Limit(
+            f"memory: {warm.rss / 2**20:.0f} MiB warm, {growth:+.1f} MiB since, "
+            f"limit {flags.max_growth_mib:g} MiB",
+            growth <= flags.max_growth_mib,
+        ),
+        Limit(
+            f"threads at rest: {after.threads} ({idle.threads} at first), limit {threads}",
+            after.threads <= threads,
+        ),
+        Limit(
+            f"descriptors at rest: {after.descriptors} ({idle.descriptors} at first), "
+            f"limit {descriptors}",
+            after.descriptors <= descriptors,
+        ),
+    ]
+
+
+def _print_load(load: Load) -> None:
+    head = ("request", "count", "failed", "per s", "p50 ms", "p99 ms", "max ms")
+    print(tables.terminal([head, *load.rows()]))
+    print()
+
+
+def _own_service(flags: argparse.Namespace, progress: Progress) -> list[Limit]:
+    """Start the service, load it, and look at what it holds on to."""
+    progress.say("starting the service")
+    with _service(flags) as server:
+        idle = Usage.of(server.worker)
+        test = LoadTest(flags, server.url, progress)
+        _warm_up(server, flags)
+        with Watch(server.worker) as watch:
+            load_or_limits = _loaded(test, flags)
+        after = await_usage(
+            server.worker,
+            lambda now: now.descriptors <= idle.descriptors + _SPARE_DESCRIPTORS,
+            _RELEASE_SECONDS,
+        )
+        errors = server_errors(server.address)
+    _plot(watch, flags)
+    return [
+        *load_or_limits,
+        *usage_limits(idle, watch.settled(_WARM_SHARE), after, flags),
+        Limit(f"answers with 5xx: {errors}, limit 0", errors == 0),
+    ]
+
+
+def _loaded(test: LoadTest, flags: argparse.Namespace) -> list[Limit]:
+    if flags.compare_hostile:
+        return _compared(test, flags)
+    load = test.run("loadtest", flags.run_time, flags.hostile_users)
+    _print_load(load)
+    return load_limits(load, flags)
+
+
+def _compared(test: LoadTest, flags: argparse.Namespace) -> list[Limit]:
+    """The scheduler alone and beside hostile users, in turn."""
+    calm, beside = [], []
+    seconds = max(5, flags.run_time // (2 * flags.rounds))
+    for number in range(1, flags.rounds + 1):
+        calm.append(test.run(f"calm-{number}", seconds, 0))
+        beside.append(test.run(f"beside-{number}", seconds, flags.hostile_users))
+    for load in (calm[-1], beside[-1]):
+        _print_load(load)
+    limits = [limit for load in (*calm, *beside) for limit in load_limits(load, flags)[:1]]
+    for verb in ("filter", "prioritize"):
+        alone = mean(load.p99(verb) for load in calm)
+        shared = mean(load.p99(verb) for load in beside)
+        text = f"{verb} p99: {alone:.1f} ms alone, {shared:.1f} ms beside hostile users"
+        limits.append(Limit(f"{text}, {shared / alone:.2f}x, limit 2x", shared <= 2 * alone))
+    return limits
+
+
+def _plot(watch: Watch, flags: argparse.Namespace) -> None:
+    from loadtest.plots import plot_usage
+
+    samples = [(each.at, each.usage) for each in watch.samples]
+    plot_usage(samples, flags.out / "loadtest-usage.png")
+
+
+def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m loadtest.run",
+        description="Put the service under load and check its limits.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add_cluster_flags(parser, 5_000)
+    add = parser.add_argument
+    add("--run-time", type=int, default=60, metavar="SECONDS", help="of the load")
+    add("--users", type=int, default=1, help="schedulers")
+    add("--hostile-users", type=int, help="half of them slow (default: 2, compared 12)")
+    add("--share-with-class", type=float, default=0.1, help="of the pods")
+    add("--mode", choices=("names", "nodes"), default="names", help="what the scheduler sends")
+    add("--pods-per-second", type=float, default=0.0, help="per scheduler; 0: full speed")
+    add("--host", metavar="URL", help="a service that runs already, with the same cluster")
+    add("--max-body-bytes", type=int, default=MAX_BODY_BYTES, help="the service's limit")
+    add("--compare-hostile", action="store_true", help="is the scheduler's p99 twice as long?")
+    add("--rounds", type=int, default=2, help="of --compare-hostile")
+    add("--max-p99-ms", type=float, default=50.0, help="limit for each verb")
+    add("--max-growth-mib", type=float, default=16.0, help="limit for the worker's memory")
+    add("--out", type=Path, default=OUT, metavar="DIR", help="for reports")
+    flags = parser.parse_args(argv)
+    if flags.hostile_users is None:
+        flags.hostile_users = 12 if flags.compare_hostile else 2
+    if flags.host and urlsplit(flags.host).scheme != "http":
+        parser.error(f"--host {flags.host}: expected http://HOST:PORT")
+    try:
+        ClusterSpec(flags.nodes, flags.shapes, flags.runtimeclasses, flags.seed)
+    except ValueError as error:
+        parser.error(str(error))
+    return flags
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    flags = _flags(argv)
+    (flags.out / "logs").mkdir(parents=True, exist_ok=True)
+    with Progress() as progress:
+        try:
+            if flags.host:
+                limits = _loaded(LoadTest(flags, flags.host, progress), flags)
+            else:
+                limits = _own_service(flags, progress)
+        except (ServerError, OSError) as error:
+            progress.note(f"loadtest: {error}")
+            return 1
+    for limit in limits:
+        print(limit)
+    print(f"reports: {flags.out}/*.html")
+    return 0 if all(limit.kept for limit in limits) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""The benchmarks run: real servers, answers compared, tables that fit."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from loadtest import bench, growth, start
+from loadtest.progress import Progress
+from loadtest.tables import markdown, terminal
+from loadtest.timing import percentile
+
+
+def test_bench_compares_the_three_servers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--sizes=10,200", "--nodes-sizes=10", "--requests=4", "--quick", "--no-plot"]
+    assert bench.main([*flags, "--out", str(tmp_path)]) == 0
+    table = capsys.readouterr().out
+    assert max(map(len, table.splitlines()[:-1])) <= 100
+    assert "filter" in table
+    results = json.loads((tmp_path / "bench.json").read_text())["results"]
+    assert {each["case"]["verb"] for each in results} == {"filter", "prioritize", "preempt"}
+    assert {name for each in results for name in each["times"]} == {"service", "floor", "plain"}
+    assert all(each["times"]["service"]["requests"] == 4 for each in results)
+
+
+def test_bench_ends_with_one_line_when_a_server_does_not_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "floor_command", lambda: ["false"])
+    flags = ["--sizes=10", "--nodes-sizes=10", "--requests=1", "--quick", "--no-plot"]
+    assert bench.main([*flags, "--out", str(tmp_path)]) == 1
+    assert "floor.log: ended with exit code 1" in capsys.readouterr().err
+
+
+def test_start_measures_a_fresh_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert start.main(["--nodes", "300", "--requests", "2", "--out", str(tmp_path)]) == 0
+    assert "start-up until ready, s" in capsys.readouterr().out
+
+
+def test_growth_edits_runtimeclasses_under_load(tmp_path: Path) -> None:
+    sweeps = growth.Sweeps(None, quick=True, out=tmp_path, progress=Progress())
+    still, changing = sweeps.changing()
+    assert still.times.requests == changing.times.requests
+    assert changing.value >= 1
+
+
+@pytest.mark.parametrize(
+    ("percent", "expected"), [(50, 2.0), (75, 3.0), (99, 4.0), (100, 4.0), (1, 1.0)]
+)
+def test_a_percentile_is_one_of_the_times(percent: float, expected: float) -> None:
+    assert percentile([4.0, 1.0, 3.0, 2.0], percent) == expected
+
+
+def test_numbers_of_a_table_stand_flush_right() -> None:
+    rows = [("verb", "ms"), ("filter", "12.5"), ("x", "1,000")]
+    assert terminal(rows).splitlines() == [
+        "verb       ms",
+        "-------------",
+        "filter   12.5",
+        "x       1,000",
+    ]
+    assert markdown(rows).splitlines()[1] == "| ------ | ----: |"

@@ -1,0 +1,159 @@
+"""The service and loadtest's plain version, written apart from each other, answer alike."""
+
+import json
+from typing import Any
+
+from flask.testing import FlaskClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.cluster.store import SnapshotStore
+from extender.http.app import create_app
+from extender.http.health import Health
+from extender.http.service import Service
+from extender.metrics import Metrics
+from extender.objects import Node, Pod, RuntimeClass, Taint, Toleration
+from extender.refused import RefusedPods
+from loadtest.plain import create_plain_app
+from loadtest.plain_matching import PlainCluster, PlainExtender
+from tests.property import strategies as some
+
+Json = dict[str, Any]
+
+LAW = settings(max_examples=200, deadline=None)
+
+
+def toleration_json(toleration: Toleration) -> Json:
+    return {name: getattr(toleration, name) for name in Toleration.__slots__}
+
+
+def taint_json(taint: Taint) -> Json:
+    return {name: getattr(taint, name) for name in Taint.__slots__}
+
+
+def node_json(node: Node) -> Json:
+    runtime = "docker://28.3.0" if node.is_docker else "containerd://2.1.4"
+    handlers = [
+        {
+            "name": each.name,
+            "features": {
+                "userNamespaces": each.user_namespaces,
+                "recursiveReadOnlyMounts": each.recursive_read_only_mounts,
+            },
+        }
+        for each in node.handlers
+    ]
+    return {
+        "kind": "Node",
+        "metadata": {"name": node.name, "labels": dict(node.labels)},
+        "spec": {
+            "taints": list(map(taint_json, node.taints)),
+            "unschedulable": node.unschedulable,
+        },
+        "status": {
+            "runtimeHandlers": handlers,
+            "nodeInfo": {"containerRuntimeVersion": runtime},
+        },
+    }
+
+
+def class_json(runtime_class: RuntimeClass) -> Json:
+    return {
+        "kind": "RuntimeClass",
+        "metadata": {"name": runtime_class.name},
+        "handler": runtime_class.handler,
+        "scheduling": {
+            "nodeSelector": dict(runtime_class.node_selector),
+            "tolerations": list(map(toleration_json, runtime_class.tolerations)),
+        },
+    }
+
+
+def pod_json(pod: Pod) -> Json:
+    recursive = "Enabled" if pod.features.recursive_read_only_mounts else "IfPossible"
+    spec: Json = {
+        "nodeSelector": dict(pod.node_selector),
+        "tolerations": list(map(toleration_json, pod.tolerations)),
+        "containers": [{"volumeMounts": [{"recursiveReadOnly": recursive}]}],
+    }
+    if pod.runtime_class_name:
+        spec["runtimeClassName"] = pod.runtime_class_name
+    if pod.features.user_namespaces:
+        spec["hostUsers"] = False
+    return {"metadata": {"namespace": pod.namespace, "name": pod.name}, "spec": spec}
+
+
+class Pair:
+    """The service and the plain version on one cluster."""
+
+    def __init__(self, nodes: list[Node], classes: list[RuntimeClass]) -> None:
+        store = SnapshotStore()
+        store.replace_all(nodes, classes)
+        health, refused = Health(lambda: store.snapshot), RefusedPods(lambda: 0.0)
+        self._service = create_app(Service(store, Metrics(), health, refused)).test_client()
+        objects = [*map(node_json, nodes), *map(class_json, classes)]
+        self._plain = create_plain_app(PlainExtender(PlainCluster.of(objects))).test_client()
+
+    def agree(self, verb: str, args: Json) -> None:
+        body = json.dumps(args).encode()
+        assert self._ask(self._service, verb, body) == self._ask(self._plain, verb, body)
+
+    @staticmethod
+    def _ask(client: FlaskClient, verb: str, body: bytes) -> Any:
+        response = client.post(f"/{verb}", data=body)
+        assert response.status_code == 200, response.text
+        return json.loads(response.data)
+
+
+@LAW
+@given(some.node_lists, some.class_lists, some.pods, some.asked_names)
+def test_names_mode(
+    nodes: list[Node], classes: list[RuntimeClass], pod: Pod, asked: list[str]
+) -> None:
+    """Names, known and unknown, once and twice: the same answers to filter and prioritize."""
+    pair = Pair(nodes, classes)
+    args = {"Pod": pod_json(pod), "Nodes": None, "NodeNames": asked}
+    pair.agree("filter", args)
+    pair.agree("prioritize", args)
+
+
+@LAW
+@given(some.node_lists, some.class_lists, some.pods)
+def test_nodes_mode(nodes: list[Node], classes: list[RuntimeClass], pod: Pod) -> None:
+    """Whole nodes, decided from the request: the same answers to filter and prioritize."""
+    pair = Pair([], classes)
+    items = list(map(node_json, nodes))
+    args = {"Pod": pod_json(pod), "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
+    pair.agree("filter", args)
+    pair.agree("prioritize", args)
+
+
+@LAW
+@given(
+    some.node_lists,
+    some.class_lists,
+    some.pods,
+    st.dictionaries(
+        st.sampled_from([*some.NODE_NAMES, "stranger"]),
+        st.tuples(st.lists(st.uuids().map(str), max_size=3), st.integers(0, 3)),
+    ),
+    st.booleans(),
+)
+def test_preempt(
+    nodes: list[Node],
+    classes: list[RuntimeClass],
+    pod: Pod,
+    victims: dict[str, tuple[list[str], int]],
+    whole_pods: bool,
+) -> None:
+    """Victims by UID and as whole pods: the same nodes are left, with the same victims."""
+    by_node = {
+        name: {
+            "Pods": [{"metadata": {"uid": uid}} if whole_pods else {"UID": uid} for uid in uids],
+            "NumPDBViolations": violations,
+        }
+        for name, (uids, violations) in victims.items()
+    }
+    args: Json = {"Pod": pod_json(pod), "NodeNameToVictims": None, "NodeNameToMetaVictims": None}
+    args["NodeNameToVictims" if whole_pods else "NodeNameToMetaVictims"] = by_node
+    Pair(nodes, classes).agree("preempt", args)
