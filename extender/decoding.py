@@ -40,7 +40,7 @@ class RawToleration(Struct):
     effect: str | None = None
 
 
-class RawTimedToleration(RawToleration, rename="camel"):
+class RawTimedToleration(RawToleration, rename="camel", gc=False):
     """With what plays no part in matching, for whoever merges tolerations."""
 
     toleration_seconds: int | None = None
@@ -377,7 +377,7 @@ class NodeReader:
         self._taints: dict[bytes, tuple[Taint, ...]] = {}
         self._handlers: dict[bytes, frozenset[Handler]] = {}
 
-    def read(self, raw: bytes | Raw, place: str = "") -> Node:
+    def read(self, raw: bytes | memoryview | Raw, place: str = "") -> Node:
         """Raises DecodeError."""
         node = decode(raw, _LeanNode, place)
         metadata, spec = node.metadata or _NO_METADATA, node.spec or _LeanNodeSpec()

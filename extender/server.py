@@ -21,6 +21,7 @@ from extender.flags import PROGRAM, Address, UsageError
 from extender.http.ops_listener import serve_ops
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
 from extender.http.worker import GatheringWorker
+from extender.memory import keep_freed_memory
 
 #: Longer than the 90 s after which Go's client closes an idle connection, so that it is never the
 #: server that closes one just as kube-scheduler sends on it.
@@ -199,6 +200,7 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no t
 
     def load(self) -> Flask:
         """Called in the worker: wire the parts together and start what feeds them."""
+        keep_freed_memory()
         running = self._start(self.preloaded)
         self.preloaded = None
         self._running = running

@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from extender.names import NodeIndex
 from extender.objects import Features, Pod, RuntimeClass, Shape, Taint
 from extender.predicates.runtimeclass import HandlerCheck, Requirements
 from extender.predicates.tolerations import TolerationSet
 from extender.verdict import UNKNOWN_NODE, Reason
-
-#: The shape id of a name that the snapshot does not know.
-UNKNOWN: Final = 0
 
 #: Verdict tables kept per set of shapes. A table is a byte or two per shape: 5,000 shapes and
 #: 1,024 tables are 10 MB at the most. One is used per RuntimeClass and kind of tolerations.
@@ -26,15 +24,6 @@ MAX_TABLES: Final = 1024
 
 #: The pods' toleration lists remembered; each is only a short cut to a table.
 MAX_REMEMBERED_TOLERATIONS: Final = 1024
-
-
-class NodeIndex(dict[bytes, int]):
-    """Node name → shape id; a name it does not have is UNKNOWN."""
-
-    __slots__ = ()
-
-    def __missing__(self, name: bytes) -> int:
-        return UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

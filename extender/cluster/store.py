@@ -6,21 +6,51 @@ around each call. Readers only ever read `snapshot`, which needs no lock.
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 import orjson
+from msgspec import Struct
 
 from extender.decoding import decode
+from extender.names import NodeIndex
 from extender.objects import Node, RuntimeClass, Shape, shape_of
-from extender.snapshot import NodeIndex, NodeTable, Shapes, Snapshot, selector_entries
+from extender.snapshot import NodeTable, Shapes, Snapshot, selector_entries
 
 _StringDict = dict[str, str]
 
 #: Shapes that no node has any more are dropped when the number of shapes has doubled since the
 #: last look and less than half are in use; below this many they are not worth a look.
 _MIN_SHAPES: Final = 64
+
+#: nodeSelector entries that no class asks for any more are forgotten when they are more than half
+#: of all; below this many they are not worth a look at every node.
+_MIN_WANTED: Final = 64
+
+#: Up to this many entries it is cheaper to look for each in the labels' JSON than to decode it.
+_FEW_NEEDLES: Final = 32
+
+
+class ObservedNode(Struct, frozen=True, gc=False):
+    """A node as a reflector hands it on.
+
+    labels is their JSON with sorted keys and no blanks (see canonical_labels), bare the node's
+    shape without selector entries: which entries matter is known to the store only.
+    """
+
+    name: bytes
+    labels: bytes
+    bare: Shape
+
+
+def canonical_labels(labels: Mapping[str, str]) -> bytes:
+    """Labels as the store keeps them; kube-apiserver writes them in the same way."""
+    return orjson.dumps(dict(labels), option=orjson.OPT_SORT_KEYS)
+
+
+def _observed(node: Node) -> ObservedNode:
+    return ObservedNode(node.name.encode(), canonical_labels(node.labels), shape_of(node, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +62,19 @@ class NodeState:
 
 
 Changes = dict[bytes, NodeState | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """One snapshot has taken another's place; changed are the names of nodes that differ.
+
+    Whoever is told of it must not keep it: while an old snapshot is kept, its dictionaries can't
+    be used again.
+    """
+
+    old: Snapshot
+    new: Snapshot
+    changed: Collection[bytes]
 
 
 @dataclass(slots=True)
@@ -51,11 +94,20 @@ class _Retired:
 def _apply(changes: Changes, nodes: NodeIndex, labels: dict[bytes, bytes]) -> None:
     for name, state in changes.items():
         if state is None:
-            nodes.pop(name, None)
+            nodes.forget(name)
             labels.pop(name, None)
         else:
             nodes[name] = state.shape_id
             labels[name] = state.labels
+
+
+def _needles(entries: Iterable[tuple[str, str]]) -> tuple[bytes, ...]:
+    """What the labels' JSON has in it when the node has one of the entries."""
+    return tuple(orjson.dumps({key: value})[1:-1] for key, value in entries)
+
+
+def _has_any(labels: bytes, needles: Iterable[bytes]) -> bool:
+    return any(needle in labels for needle in needles)
 
 
 class SnapshotStore:
@@ -66,49 +118,58 @@ class SnapshotStore:
         self._lock = threading.Lock()
         self._shape_ids: dict[Shape, int] = {}
         self._wanted: frozenset[tuple[str, str]] = frozenset()
+        self._needles: tuple[bytes, ...] = ()
         self._pending: Changes = {}
         self._retired: _Retired | None = None
         self._look_at = _MIN_SHAPES
-        self._listeners: list[Callable[[Snapshot], None]] = []
+        self._listeners: list[Callable[[Swap], None]] = []
 
-    def subscribe(self, listener: Callable[[Snapshot], None]) -> None:
+    def subscribe(self, listener: Callable[[Swap], None]) -> None:
         """Have a function called after each swap, on the writer's thread, with no lock held."""
         self._listeners.append(listener)
 
     def replace_nodes(self, nodes: Iterable[Node]) -> None:
-        """All nodes at once, as from a list; swaps once, or not at all when nothing differs."""
+        """All nodes at once; swaps once, or not at all when nothing differs."""
+        self.replace_observed(map(_observed, nodes))
+
+    def replace_observed(self, nodes: Iterable[ObservedNode]) -> None:
+        """The same for a reflector: its list is complete, so what isn't in it is gone."""
         with self._lock:
             self._note_all(nodes)
-            swapped = self._swap(nodes_synced=True)
-        self._tell(swapped)
+            swap = self._swap(nodes_synced=True)
+        self._tell(swap)
 
     def replace_all(self, nodes: Iterable[Node], runtime_classes: Iterable[RuntimeClass]) -> None:
         """Nodes and RuntimeClasses in one swap, as from manifests."""
         with self._lock:
             classes = self._noted_classes(runtime_classes)
-            self._note_all(nodes)
-            swapped = self._swap(
+            self._note_all(map(_observed, nodes))
+            swap = self._swap(
                 runtime_classes=classes, nodes_synced=True, runtime_classes_synced=True
             )
-        self._tell(swapped)
+        self._tell(swap)
 
     def change_nodes(self, changed: Iterable[Node], deleted: Iterable[str]) -> None:
         """Single changes, folded into one swap; none when no shape and no label differs."""
+        self.change_observed(map(_observed, changed), (name.encode() for name in deleted))
+
+    def change_observed(self, changed: Iterable[ObservedNode], deleted: Iterable[bytes]) -> None:
+        """The same for a reflector. No name is in both."""
         with self._lock:
             for node in changed:
-                self._upsert(node)
+                self._note(node)
             for name in deleted:
-                self._delete(name.encode())
-            swapped = self._swap()
-        self._tell(swapped)
+                self._delete(name)
+            swap = self._swap()
+        self._tell(swap)
 
     def replace_runtime_classes(self, runtime_classes: Iterable[RuntimeClass]) -> None:
         """All RuntimeClasses at once. One that did not change stays the same object."""
         with self._lock:
-            swapped = self._swap(
+            swap = self._swap(
                 runtime_classes=self._noted_classes(runtime_classes), runtime_classes_synced=True
             )
-        self._tell(swapped)
+        self._tell(swap)
 
     def _noted_classes(
         self, runtime_classes: Iterable[RuntimeClass]
@@ -124,29 +185,29 @@ class SnapshotStore:
         self._want(selector_entries(new.values()))
         return new
 
-    def _note_all(self, nodes: Iterable[Node]) -> None:
-        seen = {self._upsert(node) for node in nodes}
-        for name in self.snapshot.nodes.keys() - seen:
+    def _note_all(self, nodes: Iterable[ObservedNode]) -> None:
+        gone = set(self.snapshot.nodes)
+        for node in nodes:
+            self._note(node)
+            gone.discard(node.name)
+        for name in gone:
             self._pending[name] = None
 
-    def _tell(self, swapped: bool) -> None:
-        if swapped:
+    def _tell(self, swap: Swap | None) -> None:
+        if swap is not None:
             for listener in self._listeners:
-                listener(self.snapshot)
+                listener(swap)
 
-    def _upsert(self, node: Node) -> bytes:
-        """Note a node's state if it differs from the snapshot's; answers its name."""
-        name = node.name.encode()
-        labels = orjson.dumps(dict(node.labels), option=orjson.OPT_SORT_KEYS)
-        self._note(name, NodeState(self._shape_id(shape_of(node, self._wanted)), labels))
-        return name
-
-    def _note(self, name: bytes, state: NodeState) -> None:
-        current = self.snapshot
-        if current.nodes[name] == state.shape_id and current.labels.get(name) == state.labels:
+    def _note(self, node: ObservedNode) -> None:
+        """Note a node's state if it differs from the snapshot's."""
+        current, name, labels = self.snapshot, node.name, node.labels
+        entries = self._entries(labels)
+        shape = replace(node.bare, selector_entries=entries) if entries else node.bare
+        shape_id = self._shape_id(shape)
+        if current.nodes[name] == shape_id and current.labels.get(name) == labels:
             self._pending.pop(name, None)
         else:
-            self._pending[name] = state
+            self._pending[name] = NodeState(shape_id, labels)
 
     def _delete(self, name: bytes) -> None:
         if name in self.snapshot.nodes:
@@ -158,23 +219,27 @@ class SnapshotStore:
         # Id 0 is the unknown node's.
         return self._shape_ids.setdefault(shape, len(self._shape_ids) + 1)
 
+    def _entries(self, labels: bytes) -> frozenset[tuple[str, str]]:
+        """Of a node's labels those that some class asks for."""
+        if len(self._needles) <= _FEW_NEEDLES and not _has_any(labels, self._needles):
+            return frozenset()
+        return frozenset(decode(labels, _StringDict).items() & self._wanted)
+
     def _want(self, entries: frozenset[tuple[str, str]]) -> None:
-        """Labels that matter have become more: look at the nodes that may have the new ones."""
+        """Other labels matter from now on: look at the nodes that have one of them."""
         added = entries - self._wanted
-        if not added:
+        shrink = len(self._wanted | added) > 2 * max(len(entries), _MIN_WANTED)
+        if not added and not shrink:
             return
-        self._wanted |= added
-        needles = [orjson.dumps({key: value})[1:-1] for key, value in added]
-        known = list(self._shape_ids)
+        self._wanted = entries if shrink else self._wanted | added
+        self._needles = _needles(self._wanted)
+        # What is dropped may stand in any node's shape.
+        sought = () if shrink else _needles(added)
+        shapes = list(self._shape_ids)
         for name, labels in self.snapshot.labels.items():
-            if not any(needle in labels for needle in needles):
-                continue
-            found = decode(labels, _StringDict).items() & added
-            shape_id = self.snapshot.nodes[name]
-            if found:
-                shape = known[shape_id - 1]
-                shape = replace(shape, selector_entries=shape.selector_entries | found)
-                self._note(name, NodeState(self._shape_id(shape), labels))
+            if shrink or _has_any(labels, sought):
+                shape = shapes[self.snapshot.nodes[name] - 1]
+                self._note(ObservedNode(name, labels, replace(shape, selector_entries=frozenset())))
 
     def _swap(
         self,
@@ -182,16 +247,16 @@ class SnapshotStore:
         runtime_classes: Mapping[str, RuntimeClass] | None = None,
         nodes_synced: bool = False,
         runtime_classes_synced: bool = False,
-    ) -> bool:
-        """Make the pending changes a snapshot; False when there is nothing to change."""
-        old = self.snapshot
+    ) -> Swap | None:
+        """Make the pending changes a snapshot; None when there is nothing to change."""
+        old, changed = self.snapshot, self._pending
         if (
             not self._pending
             and runtime_classes is None
             and nodes_synced <= old.nodes_synced
             and runtime_classes_synced <= old.runtime_classes_synced
         ):
-            return False
+            return None
         table = self._table()
         self.snapshot = Snapshot(
             table,
@@ -200,7 +265,7 @@ class SnapshotStore:
             nodes_synced or old.nodes_synced,
             runtime_classes_synced or old.runtime_classes_synced,
         )
-        return True
+        return Swap(old, self.snapshot, changed.keys())
 
     def _table(self) -> NodeTable:
         """The current table with the pending changes; the current one itself is left alone."""
@@ -214,7 +279,13 @@ class SnapshotStore:
         else:
             nodes, labels = NodeIndex(current.nodes), dict(current.labels)
         _apply(self._pending, nodes, labels)
-        self._retired = _Retired(weakref.ref(current), current.nodes, current.labels, self._pending)
+        # After a change of most nodes, as the first list is, a copy is what costs less to keep.
+        few = 4 * len(self._pending) < len(nodes)
+        self._retired = (
+            _Retired(weakref.ref(current), current.nodes, current.labels, self._pending)
+            if few
+            else None
+        )
         self._pending = {}
         return self._renumbered(NodeTable(nodes, labels))
 

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from flask import Flask, Response, request
@@ -12,20 +12,20 @@ from extender.http.service import ERROR_PREFIX, Service, UndecidedError
 from extender.http.wire import (
     Args,
     Chunks,
-    Names,
     decode_args,
     encode_filter_error,
     encode_filtered_names,
     encode_filtered_nodes,
     encode_passed_all,
     encode_scores,
-    escape,
+    run_of,
 )
 from extender.http.wire_preemption import decode_preemption_args, encode_victims
 from extender.metrics import class_label
+from extender.names import NameRun
 from extender.objects import Pod, RuntimeClass
 from extender.snapshot import Snapshot
-from extender.verbs.filter import FilterResult, filter_nodes
+from extender.verbs.filter import FilterResult, sort_nodes
 from extender.verbs.matching import match_names, match_nodes
 from extender.verbs.preempt import keep_matching
 from extender.verbs.prioritize import Scores
@@ -76,63 +76,75 @@ class FilterRoute:
             return encode_passed_all(args.nodes)
         try:
             runtime_class, snapshot = self._service.resolve(pod)
-            if isinstance(args.nodes, Names):
+            if isinstance(args.nodes, NameRun):
                 return self._names(pod, runtime_class, snapshot, args.nodes)
         except UndecidedError as error:
             return encode_filter_error(args.nodes, str(error))
         verdicts = match_nodes(pod, runtime_class, args.nodes.nodes, self._service.policy)
-        result = filter_nodes(verdicts, args.nodes.names(), args.nodes.raw)
+        result = sort_nodes(verdicts)
         self._note(pod, result)
-        return encode_filtered_nodes(args.nodes, result)
+        return encode_filtered_nodes(args.nodes, args.nodes.names(), result)
 
     def _names(
-        self, pod: Pod, runtime_class: RuntimeClass | None, snapshot: Snapshot, asked: Names
+        self, pod: Pod, runtime_class: RuntimeClass | None, snapshot: Snapshot, names: NameRun
     ) -> Chunks:
         if not snapshot.nodes_synced:
             raise UndecidedError(f"{ERROR_PREFIX}nodes not synced yet")
-        policy = self._service.policy
-        names = asked.split()
-        verdicts = match_names(pod, runtime_class, snapshot, names, policy)
-        result = filter_nodes(verdicts, names, names)
-        if result.refused and not result.passing and _may_change(result):
-            # First remembered, then looked again: a node that begins to match in between is
-            # either seen here, or finds the pod remembered and wakes it.
-            self._service.refused.refuse(pod)
-            for newer in self._service.node_events(snapshot):
-                verdicts = match_names(pod, runtime_class, newer, names, policy)
-                result = filter_nodes(verdicts, names, names)
-                if result.passing:
+        result = self._judge(pod, runtime_class, snapshot, names)
+        if result.leaves_none:
+            # First remembered, then looked again: what begins to match in between is either seen
+            # here, or finds the pod remembered and wakes it.
+            tried_before = self._service.refused.refuse(pod)
+            for newer in self._newer(snapshot, result, tried_before):
+                runtime_class = newer.runtime_classes.get(pod.runtime_class_name)
+                result = self._judge(pod, runtime_class, newer, names)
+                if not result.leaves_none:
                     break
         self._note(pod, result)
-        return encode_filtered_names(result)
+        return encode_filtered_names(names, result)
 
-    def _note(self, pod: Pod, result: FilterResult[object]) -> None:
+    def _judge(
+        self,
+        pod: Pod,
+        runtime_class: RuntimeClass | None,
+        snapshot: Snapshot,
+        names: NameRun,
+    ) -> FilterResult:
+        verdicts = match_names(pod, runtime_class, snapshot, names, self._service.policy)
+        return sort_nodes(verdicts)
+
+    def _newer(
+        self, judged: Snapshot, result: FilterResult, tried_before: bool
+    ) -> Iterable[Snapshot]:
+        """Snapshots to judge by instead; waited for only where a node could make a difference."""
+        if not result.reasons.keys() <= {Code.NOT_FOUND, Code.CONFLICT}:
+            return self._service.node_events(judged, tried_before=tried_before)
+        newest = self._service.source.snapshot
+        return () if newest is judged else (newest,)
+
+    def _note(self, pod: Pod, result: FilterResult) -> None:
         service = self._service
-        if result.passing or not result.refused:
-            service.refused.admit(pod.namespace, pod.name, pod.uid)
-        else:
+        if result.leaves_none:
             service.refused.refuse(pod)
             if _LOG.isEnabledFor(logging.DEBUG):
                 _log_refusal(pod, result)
-        if result.counts:
+        else:
+            service.refused.admit(pod.namespace, pod.name, pod.uid)
+        if result.reasons:
             label = class_label(pod.runtime_class_name, service.source.snapshot.runtime_classes)
-            service.metrics.refused(label, result.counts, not result.passing)
+            service.metrics.refused(label, result.reasons, result.leaves_none)
 
 
-def _may_change(result: FilterResult[object]) -> bool:
-    """Whether a node's change could make a node pass."""
-    return not result.counts.keys() <= {Code.NOT_FOUND, Code.CONFLICT}
-
-
-def _log_refusal(pod: Pod, result: FilterResult[object]) -> None:
-    refused = sum(result.counts.values())
+def _log_refusal(pod: Pod, result: FilterResult) -> None:
     _LOG.debug(
         "pod left without a node",
         extra={
             "pod": f"{pod.namespace}/{pod.name}",
             "runtimeclass": pod.runtime_class_name,
-            "nodes": refused,
-            "reasons": [f"{len(names)} {text}" for text, names in result.refused],
+            "nodes": len(result.groups),
+            "reasons": [
+                f"{size} {text}" for size, text in zip(result.sizes[1:], result.texts, strict=True)
+            ],
         },
     )
 
@@ -149,15 +161,15 @@ class PrioritizeRoute:
         snapshot = self._service.source.snapshot
         # The filter has looked for a missing class a moment ago; the scores need not.
         own = snapshot.runtime_classes.get(args.pod.runtime_class_name)
-        if isinstance(args.nodes, Names):
-            names = args.nodes.split()
+        if isinstance(args.nodes, NameRun):
+            names = args.nodes
             scores = self._preferences.scores(own, snapshot, names)
         else:
             names = args.nodes.names()
             scores = self._preferences.scores_of_nodes(own, snapshot, args.nodes.nodes)
         if not snapshot.runtime_classes_synced:
-            scores = Scores(bytes(len(names)))
-        return encode_scores(names, scores.scores), len(names)
+            scores = Scores(bytes(names.count))
+        return encode_scores(names, scores.scores), names.count
 
 
 class PreemptRoute:
@@ -173,7 +185,7 @@ class PreemptRoute:
             runtime_class, snapshot = self._service.resolve(pod)
             if not snapshot.nodes_synced:
                 raise UndecidedError(f"{ERROR_PREFIX}nodes not synced yet")
-            names = escape(list(victims))
+            names = run_of(list(victims))
             verdicts = match_names(pod, runtime_class, snapshot, names, self._service.policy)
             victims = keep_matching(verdicts, victims)
         return encode_victims(victims), len(args.victims)

@@ -8,17 +8,17 @@ names is never turned into Python strings, only split, looked up and joined agai
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import Final, TypeVar
 
 import orjson
 from msgspec import Raw, Struct
 
 from extender.decoding import DecodeError, NodeReader, RawPod, decode, pod_of
+from extender.names import SEPARATOR, NameRun
 from extender.objects import Node, Pod
-from extender.verbs.filter import FilterResult
+from extender.verbs.filter import PASSES, FilterResult
 from extender.verbs.prioritize import MAX_SCORE
 
 T = TypeVar("T")
@@ -27,12 +27,9 @@ Chunks = list[bytes]
 
 NULL: Final = Raw(b"null")
 
-_BYTE_VALUES: Final = 256
-
 # What kube-scheduler sends in mode NodeNames: encoding/json writes the fields in this order.
 _NAMES_MARK: Final = b',"Nodes":null,"NodeNames":["'
 _NAMES_END: Final = b'"]}'
-_SEPARATOR: Final = b'","'
 
 # What it sends in mode Nodes; every Node has metadata, and begins with it.
 _ITEM_OPENING: Final = b'{"metadata":{'
@@ -63,41 +60,18 @@ class _NodeList(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """The NodeNames of a request; `joined` is what stands between the first and last quote."""
-
-    joined: bytes
-    count: int
-
-    def split(self) -> list[bytes]:
-        return self.joined.split(_SEPARATOR) if self.count else []
-
-
-@dataclass(frozen=True, slots=True)
 class NodeItems:
-    """The Nodes of a request: each item as it came, and what is read of it.
+    """The Nodes of a request: each item as it came, and what is read of it."""
 
-    What all items have in common at both ends may be left off them: opening and closing.
-    """
-
-    raw: Sequence[bytes | Raw]
+    raw: Sequence[Raw | memoryview]
     nodes: Sequence[Node]
-    opening: bytes = b""
-    closing: bytes = b""
 
     @property
     def count(self) -> int:
         return len(self.raw)
 
-    def names(self) -> list[bytes]:
-        return escape([node.name for node in self.nodes])
-
-    def join(self, items: Sequence[bytes | Raw]) -> bytes:
-        """The items as elements of a JSON array."""
-        if not items:
-            return b""
-        separator = self.closing + b"," + self.opening
-        return self.opening + separator.join(items) + self.closing
+    def names(self) -> NameRun:
+        return run_of([node.name for node in self.nodes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +79,15 @@ class Args:
     """ExtenderArgs: a pod and the nodes it may go to, in one of the two modes."""
 
     pod: Pod
-    nodes: Names | NodeItems
+    nodes: NameRun | NodeItems
 
 
-def escape(names: Sequence[str]) -> list[bytes]:
-    """Names as the contents of JSON strings.
+def run_of(names: Sequence[str]) -> NameRun:
+    """Any strings as a run of names: the content of their JSON array.
 
-    No such content holds an unescaped quote, so the separator can't occur within one.
+    No JSON string holds an unescaped quote, so the separator can't occur within one.
     """
-    return orjson.dumps(names)[2:-2].split(_SEPARATOR) if names else []
+    return NameRun(orjson.dumps(names)[2:-2], len(names))
 
 
 def decode_args(body: bytes) -> Args:
@@ -143,11 +117,11 @@ def _decode_go_names(body: bytes) -> Args | None:
         return None
     joined = body[start + len(_NAMES_MARK) : -len(_NAMES_END)]
     separators = joined.translate(None, _PLAIN)
-    count, rest = divmod(len(separators), len(_SEPARATOR))
-    if rest or separators != _SEPARATOR * count:
+    count, rest = divmod(len(separators), len(SEPARATOR))
+    if rest or separators != SEPARATOR * count:
         return None
     pod = _decode_head(body[:start])
-    return Args(pod, Names(joined, count + 1)) if pod is not None else None
+    return Args(pod, NameRun(joined, count + 1)) if pod is not None else None
 
 
 def _decode_head(head: bytes) -> Pod | None:
@@ -170,13 +144,22 @@ def _decode_go_items(body: bytes) -> Args | None:
     pod = _decode_head(body[:start])
     if pod is None:
         return None
-    pieces = body[start + len(_ITEMS_MARK) : -len(_ITEMS_END)].split(_BETWEEN_ITEMS)
+    view = memoryview(body)
+    items = [view[first:end] for first, end in _item_places(body, start)]
     reader = NodeReader()
     try:
-        nodes = [reader.read(_ITEM_OPENING + piece + _ITEM_CLOSING) for piece in pieces]
+        return Args(pod, NodeItems(items, [reader.read(item) for item in items]))
     except DecodeError:
         return None
-    return Args(pod, NodeItems(pieces, nodes, _ITEM_OPENING, _ITEM_CLOSING))
+
+
+def _item_places(body: bytes, mark: int) -> Iterator[tuple[int, int]]:
+    """Where items may begin and end, given the place of the mark."""
+    first = mark + len(_ITEMS_MARK) - len(_ITEM_OPENING)
+    while (end := body.find(_BETWEEN_ITEMS, first) + 1) > 0:
+        yield first, end
+        first = end + 1
+    yield first, len(body) - len(_ITEMS_END) + len(_ITEM_CLOSING)
 
 
 def top_level(body: bytes) -> dict[str, Raw]:
@@ -221,11 +204,11 @@ def decode_pod(raw: Raw) -> Pod:
     return pod_of(decode_or_refuse(raw, RawPod, "Pod"))
 
 
-def decode_names(raw: Raw) -> Names | None:
+def decode_names(raw: Raw) -> NameRun | None:
     if raw == NULL:
         return None
     names = decode_or_refuse(raw, _StringList, "NodeNames")
-    return Names(_SEPARATOR.join(escape([name or "" for name in names])), len(names))
+    return run_of([name or "" for name in names])
 
 
 def _decode_items(raw: Raw) -> NodeItems:
@@ -241,16 +224,15 @@ def _decode_items(raw: Raw) -> NodeItems:
     return NodeItems(items, nodes)
 
 
-def encode_scores(names: Sequence[bytes], scores: bytes) -> Chunks:
-    """HostPriorityList: a bare array, grouped by score, within a group in the order asked."""
-    chunks = []
-    for score in range(MAX_SCORE + 1):
-        if score in scores:
-            mask = bytes(value == score for value in range(_BYTE_VALUES))
-            ending = b'","Score":%d}' % score
-            hosts = compress(names, scores.translate(mask))
-            chunks.append(b'{"Host":"' + (ending + b',{"Host":"').join(hosts) + ending)
-    return [b"[", b",".join(chunks), b"]"]
+_ENDINGS: Final = tuple(b'","Score":%d},{"Host":"' % score for score in range(MAX_SCORE + 1))
+
+
+def encode_scores(names: NameRun, scores: bytes) -> Chunks:
+    """HostPriorityList: a bare array in the order asked."""
+    if not scores:
+        return [b"[]"]
+    listed = names.follow(scores, _ENDINGS)
+    return [b'[{"Host":"', listed.removesuffix(b',{"Host":"'), b"]"]
 
 
 def string(text: str) -> bytes:
@@ -258,13 +240,17 @@ def string(text: str) -> bytes:
     return orjson.dumps(text)
 
 
-def _string_map(groups: Iterable[tuple[str, Sequence[bytes]]]) -> Chunks:
-    """A JSON object of name → text, given as (text, names) groups; no group is empty."""
+def _refused(names: NameRun, result: FilterResult) -> tuple[bytes, Chunks]:
+    """The passing names joined, and a JSON object of refused name → text."""
+    values = [string(text) for text in result.texts]
+    separators = [SEPARATOR, *(b'":' + value + b',"' for value in values)]
+    passing, *refused = names.distribute(result.groups, separators)
     chunks = []
-    for text, names in groups:
-        value = string(text)
-        chunks.append(b'"' + (b'":' + value + b',"').join(names) + b'":' + value)
-    return [b"{", b",".join(chunks), b"}"]
+    opening = b'{"'
+    for joined, value in zip(refused, values, strict=True):
+        chunks += [opening, joined, b'":' + value]
+        opening = b',"'
+    return passing, [*chunks, b"}"] if chunks else [b"{}"]
 
 
 def _filter_answer(nodes: Chunks, names: Chunks, refused: Chunks, error: str = "") -> Chunks:
@@ -283,35 +269,35 @@ def _names_list(joined: bytes, count: int) -> Chunks:
     return [b'["', joined, b'"]'] if count else [b"[]"]
 
 
-def encode_passed_all(nodes: Names | NodeItems) -> Chunks:
+def encode_passed_all(nodes: NameRun | NodeItems) -> Chunks:
     """ExtenderFilterResult for a request whose every node passes."""
-    if isinstance(nodes, Names):
+    if isinstance(nodes, NameRun):
         return _filter_answer([b"null"], _names_list(nodes.joined, nodes.count), [b"{}"])
-    return _filter_answer(_node_list(nodes.join(nodes.raw)), [b"null"], [b"{}"])
+    return _filter_answer(_node_list(nodes.raw), [b"null"], [b"{}"])
 
 
-def _node_list(joined: bytes) -> Chunks:
-    return [b'{"metadata":{},"items":[', joined, b"]}"]
+def _node_list(items: Iterable[Raw | memoryview]) -> Chunks:
+    return [b'{"metadata":{},"items":[', b",".join(items), b"]}"]
 
 
-def encode_filtered_names(result: FilterResult[bytes]) -> Chunks:
+def encode_filtered_names(names: NameRun, result: FilterResult) -> Chunks:
     """ExtenderFilterResult of mode NodeNames."""
-    passing = _names_list(_SEPARATOR.join(result.passing), len(result.passing))
-    return _filter_answer([b"null"], passing, _string_map(result.refused))
+    passing, refused = _refused(names, result)
+    return _filter_answer([b"null"], _names_list(passing, result.passing), refused)
 
 
-def encode_filtered_nodes(asked: NodeItems, result: FilterResult[bytes | Raw]) -> Chunks:
+def encode_filtered_nodes(asked: NodeItems, names: NameRun, result: FilterResult) -> Chunks:
     """ExtenderFilterResult of mode Nodes: the items that pass, byte for byte as they came."""
-    return _filter_answer(
-        _node_list(asked.join(result.passing)), [b"null"], _string_map(result.refused)
-    )
+    _, refused = _refused(names, result)
+    passing = result.pick(asked.raw, PASSES)
+    return _filter_answer(_node_list(passing), [b"null"], refused)
 
 
-def encode_filter_error(nodes: Names | NodeItems, text: str) -> Chunks:
+def encode_filter_error(nodes: NameRun | NodeItems, text: str) -> Chunks:
     """ExtenderFilterResult with Error set: kube-scheduler tries the pod again later."""
-    if isinstance(nodes, Names):
+    if isinstance(nodes, NameRun):
         return _filter_answer([b"null"], [b"[]"], [b"{}"], text)
-    return _filter_answer(_node_list(b""), [b"null"], [b"{}"], text)
+    return _filter_answer(_node_list([]), [b"null"], [b"{}"], text)
 
 
 def encode(document: Mapping[str, object] | Sequence[object]) -> bytes:

@@ -24,13 +24,14 @@ from extender.objects import Pod
 T = TypeVar("T")
 
 
-class _MetaPod(Struct, forbid_unknown_fields=True, rename={"uid": "UID"}):
+class _MetaPod(Struct, forbid_unknown_fields=True, gc=False, rename={"uid": "UID"}):
     uid: str | None = None
 
 
 class MetaVictims(
     Struct,
     forbid_unknown_fields=True,
+    gc=False,
     rename={"pods": "Pods", "violations": "NumPDBViolations"},
 ):
     """extenderv1.MetaVictims: the pods to evict from one node, by UID."""
@@ -42,6 +43,7 @@ class MetaVictims(
 class _Victims(
     Struct,
     forbid_unknown_fields=True,
+    gc=False,
     rename={"pods": "Pods", "violations": "NumPDBViolations"},
 ):
     pods: list[RawPod] | None = None

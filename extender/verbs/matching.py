@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Final, TypeVar
 
-from extender.objects import Node, Pod, RuntimeClass, Shape, shape_of
+from extender.names import NameRun
+from extender.objects import Node, Pod, RuntimeClass, shape_of
 from extender.predicates.runtimeclass import HandlerCheck, Requirements, conflict_reason
 from extender.predicates.tolerations import TolerationSet
 from extender.snapshot import Snapshot
@@ -73,6 +74,7 @@ class RefusalGroup:
 
     text: str
     codes: tuple[int, ...]
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +104,9 @@ def group_refusals(verdicts: Verdicts) -> Refusals:
         ranked = sorted(plain, key=lambda text: (-nodes[text], text))
         for text in ranked[MAX_DETAILS:]:
             by_text.setdefault(plain[text], []).extend(by_text.pop(text))
-    return Refusals(
-        tuple(RefusalGroup(text, tuple(members)) for text, members in by_text.items()), codes
-    )
+            nodes[plain[text]] += nodes[text]
+    groups = (RefusalGroup(text, tuple(codes), nodes[text]) for text, codes in by_text.items())
+    return Refusals(tuple(groups), codes)
 
 
 def _decided_by_pod(pod: Pod, runtime_class: RuntimeClass | None, count: int) -> Verdicts | None:
@@ -121,27 +123,20 @@ def match_names(
     pod: Pod,
     runtime_class: RuntimeClass | None,
     snapshot: Snapshot,
-    names: Sequence[bytes],
+    names: NameRun,
     policy: Policy,
 ) -> Verdicts:
     """Judge nodes of the snapshot by name.
 
     runtime_class is the one the pod names, None where it names none or there is none.
     """
-    decided = _decided_by_pod(pod, runtime_class, len(names))
+    decided = _decided_by_pod(pod, runtime_class, names.count)
     if decided is not None:
         return decided
     table = snapshot.shapes.verdicts(
         runtime_class, pod, policy.handler_check, policy.comparison_operators
     )
-    ids = map(snapshot.nodes.__getitem__, names)
-    if not isinstance(table.codes, bytes):
-        return Verdicts(tuple(map(table.codes.__getitem__, ids)), table.reasons)
-    if len(table.codes) <= _BYTE_VALUES:
-        codes = bytes(ids).translate(table.codes.ljust(_BYTE_VALUES, b"\0"))
-    else:
-        codes = bytes(map(table.codes.__getitem__, ids))
-    return Verdicts(codes, table.reasons)
+    return Verdicts(snapshot.nodes.translate(names, table.codes), table.reasons)
 
 
 def match_nodes(
@@ -156,15 +151,19 @@ def match_nodes(
         (*pod.tolerations, *of_class), comparison_operators=policy.comparison_operators
     )
     requirements = Requirements(runtime_class, tolerations, pod.features, policy.handler_check)
-    wanted = frozenset(runtime_class.node_selector if runtime_class else ())
+    selector = runtime_class.node_selector if runtime_class else ()
     number: dict[Reason | None, int] = {None: 0}
-    known: dict[Shape, int] = {}
+    known: dict[tuple[object, ...], int] = {}
     codes = []
     for node in nodes:
-        shape = shape_of(node, wanted)
-        code = known.get(shape)
+        # Taints and handlers of equal text are one object within a request (NodeReader): telling
+        # them apart by identity, some are judged twice, which does no harm, but none is hashed.
+        labels = node.labels
+        has = tuple([labels.get(key) == value for key, value in selector])
+        key = (has, id(node.taints), id(node.handlers), node.unschedulable, node.is_docker)
+        code = known.get(key)
         if code is None:
-            code = number.setdefault(requirements.mismatch(shape), len(number))
-            known[shape] = code
+            reason = requirements.mismatch(shape_of(node, frozenset(selector)))
+            code = known[key] = number.setdefault(reason, len(number))
         codes.append(code)
     return Verdicts(bytes(codes) if len(number) <= _BYTE_VALUES else codes, tuple(number))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from extender.names import NameRun
 from extender.objects import Node, RuntimeClass, Shape, Toleration, shape_of
 from extender.predicates.runtimeclass import HandlerCheck, is_condition_taint, serves
 from extender.predicates.tolerations import TolerationSet
@@ -18,7 +19,11 @@ from extender.snapshot import Snapshot, selector_entries
 #: extenderv1.MaxExtenderPriority.
 MAX_SCORE: Final = 10
 
-_BYTE_VALUES: Final = 256
+#: The cost of a node that is not known: none.
+UNKNOWN_COST: Final = -1
+
+#: Stands for it where costs are bytes.
+_NO_COST: Final = 255
 
 Entry = tuple[str, str]
 ConstraintKey = tuple[tuple[Entry, ...], frozenset[Toleration]]
@@ -76,16 +81,8 @@ def _cost(served: frozenset[ConstraintKey], own: ConstraintKey | None) -> int:
     return len(served) - (own in served)
 
 
-def _occurring(ids: bytes) -> set[int]:
-    # Looking for each value stops at its first place; set(ids) would look at every node.
-    return {value for value in range(_BYTE_VALUES) if value in ids}
-
-
-def _score_table(costs: Sequence[int], occurring: set[int]) -> bytes:
-    """The score by shape id, at least 256 of them, relative to the shapes that occur."""
-    least = min((costs[each] for each in occurring if each), default=0)
-    known = (MAX_SCORE // (1 + max(cost - least, 0)) for cost in costs[1:])
-    return bytes((0, *known)).ljust(_BYTE_VALUES, b"\0")
+def _score(cost: int, least: int) -> int:
+    return 0 if cost == UNKNOWN_COST else MAX_SCORE // (1 + max(cost - least, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +103,19 @@ class Preferences:
         self._check = check
         self._known = _Known({}, (), ConstraintIndex(()), (frozenset(),), {})
 
-    def scores(
-        self, own: RuntimeClass | None, snapshot: Snapshot, names: Sequence[bytes]
-    ) -> Scores:
+    def scores(self, own: RuntimeClass | None, snapshot: Snapshot, names: NameRun) -> Scores:
         """Score nodes of the snapshot by name; own is the pod's RuntimeClass."""
-        table = self.cost_table(own, snapshot)
-        ids = map(snapshot.nodes.__getitem__, names)
-        if len(table) <= _BYTE_VALUES:
-            bytes_ids = bytes(ids)
-            return Scores(bytes_ids.translate(_score_table(table, _occurring(bytes_ids))))
-        many_ids = list(ids)
-        score = _score_table(table, set(many_ids))
-        return Scores(bytes(map(score.__getitem__, many_ids)))
+        costs = self.cost_table(own, snapshot)
+        if max(costs) >= _NO_COST:
+            found = snapshot.nodes.translate(names, costs)
+            least = min((cost for cost in found if cost != UNKNOWN_COST), default=0)
+            return Scores(bytes(_score(cost, least) for cost in found))
+        codes = bytes((_NO_COST, *costs[1:]))
+        found_codes = bytes(snapshot.nodes.translate(names, codes))
+        # Looking for a value stops at its first place; min() would look at every node.
+        least = next((cost for cost in range(_NO_COST) if cost in found_codes), 0)
+        table = bytes((*(_score(cost, least) for cost in range(_NO_COST)), 0))
+        return Scores(found_codes.translate(table))
 
     def scores_of_nodes(
         self, own: RuntimeClass | None, snapshot: Snapshot, nodes: Sequence[Node]
@@ -146,7 +144,8 @@ class Preferences:
         key = constraint_key(own) if own else None
         table = known.costs.get(key)
         if table is None:
-            table = known.costs[key] = tuple(_cost(served, key) for served in known.served)
+            costs = (_cost(served, key) for served in known.served[1:])
+            table = known.costs[key] = (UNKNOWN_COST, *costs)
         return table
 
     def _of(self, snapshot: Snapshot) -> "_Known":

@@ -5,15 +5,16 @@ from typing import Any
 import pytest
 
 from extender.http import wire
-from extender.http.wire import Args, BadRequestError, Names, NodeItems, decode_args
+from extender.http.wire import Args, BadRequestError, NodeItems, decode_args
+from extender.names import NameRun
 from tests.vectors_file import recorded, vectors
 
 Case = dict[str, Any]
 
 
 def _names(args: Args) -> list[str]:
-    names = args.nodes.split() if isinstance(args.nodes, Names) else args.nodes.names()
-    return [name.decode() for name in names]
+    run = args.nodes if isinstance(args.nodes, NameRun) else args.nodes.names()
+    return [name.decode() for name in run.names]
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_what_kube_scheduler_sends_is_understood(case: Case) -> None:
     assert args.pod.runtime_class_name == spec.get("runtimeClassName", "")
     wanted = [n if isinstance(n, str) else n["metadata"]["name"] for n in case["nodes"]]
     assert _names(args) == wanted
-    assert isinstance(args.nodes, Names) is case["config"]["nodeCacheCapable"]
+    assert isinstance(args.nodes, NameRun) is case["config"]["nodeCacheCapable"]
 
 
 @pytest.mark.parametrize("case", vectors("extender", "request_decoding"))
@@ -47,7 +48,7 @@ def test_other_spellings_are_read_as_go_reads_them(case: Case) -> None:
     assert args.pod.runtime_class_name == (understood["runtime_class"] or "")
     names, nodes = understood["node_names"], understood["nodes"]
     assert _names(args) == (names if names is not None else nodes)
-    assert isinstance(args.nodes, Names) is (names is not None)
+    assert isinstance(args.nodes, NameRun) is (names is not None)
 
 
 @pytest.mark.parametrize("body", recorded("scheduler-names", "filter"))
@@ -64,7 +65,7 @@ def test_recorded_nodes_take_the_short_way(body: bytes) -> None:
     assert isinstance(short.nodes, NodeItems)
     assert isinstance(long.nodes, NodeItems)
     assert (short.pod, short.nodes.nodes) == (long.pod, long.nodes.nodes)
-    assert short.nodes.join(short.nodes.raw) == long.nodes.join(long.nodes.raw)
+    assert list(map(bytes, short.nodes.raw)) == list(map(bytes, long.nodes.raw))
 
 
 @pytest.mark.parametrize("damage", [b'"x":1,', b"]", b"}", b"\\", b'"'])
@@ -82,4 +83,4 @@ def test_a_damaged_item_does_not_slip_through_the_short_way(body: bytes, damage:
             assert isinstance(args.nodes, NodeItems)
             assert isinstance(long.nodes, NodeItems)
             assert args.nodes.nodes == long.nodes.nodes
-            assert args.nodes.join(args.nodes.raw) == long.nodes.join(long.nodes.raw)
+            assert list(map(bytes, args.nodes.raw)) == list(map(bytes, long.nodes.raw))

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.processes import SAMPLES, Server, run, running, serving, until
+from tests.processes import ROOT, SAMPLES, Server, run, running, serving, until
 from tests.vectors_file import RECORDED, recorded
 
 REQUESTS = SAMPLES / "requests"
@@ -81,7 +81,7 @@ def test_recorded_requests_with_nodes_give_items_back_byte_for_byte(
         assert (raw_item in raw) is (item["metadata"]["name"] in passing)
 
 
-EXPECTED = json.loads((REQUESTS / "expected" / "reasons.json").read_text())
+EXPECTED = json.loads((ROOT / "tests" / "expected" / "sample_reasons.json").read_text())
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))

@@ -11,7 +11,7 @@ from extender.http import wire
 from extender.objects import Node, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.runtimeclass import HandlerCheck
 from extender.snapshot import Snapshot
-from extender.verbs.filter import filter_nodes
+from extender.verbs.filter import sort_nodes
 from extender.verbs.matching import Policy, match_names, match_nodes
 from tests import naive
 from tests.property import strategies as some
@@ -30,10 +30,10 @@ def snapshot_of(nodes: list[Node], classes: list[RuntimeClass]) -> Snapshot:
 
 def ask(snapshot: Snapshot, pod: Pod, names: list[str], check: HandlerCheck) -> Answer:
     """The passing names, and the text of each refused one, through the wire's encoding."""
-    asked = wire.escape(names)
+    asked = wire.run_of(names)
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
     verdicts = match_names(pod, runtime_class, snapshot, asked, Policy(check))
-    answer = json.loads(b"".join(wire.encode_filtered_names(filter_nodes(verdicts, asked, asked))))
+    answer = json.loads(b"".join(wire.encode_filtered_names(asked, sort_nodes(verdicts))))
     assert set(answer) == {
         "Nodes",
         "NodeNames",
@@ -114,7 +114,7 @@ def test_both_wire_modes_give_the_same_verdicts(
 ) -> None:
     """A node described in the request fares as the same node in the cache."""
     snapshot = snapshot_of(nodes, classes)
-    names = wire.escape([node.name for node in nodes])
+    names = wire.run_of([node.name for node in nodes])
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
     by_name = match_names(pod, runtime_class, snapshot, names, Policy(check))
     by_object = match_nodes(pod, runtime_class, nodes, Policy(check))

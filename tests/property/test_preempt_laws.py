@@ -65,7 +65,7 @@ def test_the_answer_is_the_question_for_the_nodes_the_filter_passes(
     """answer ⊆ question, node by node and UID by UID, for exactly the nodes filter passes."""
     snapshot = snapshot_of(nodes, classes)
     args = wire_preemption.decode_preemption_args(_body(asked, whole_pods))
-    names = wire.escape(list(args.victims))
+    names = wire.run_of(list(args.victims))
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
     verdicts = match_names(pod, runtime_class, snapshot, names, Policy(check))
     answer = json.loads(

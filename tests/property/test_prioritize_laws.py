@@ -31,10 +31,10 @@ def ask(
     snapshot: Snapshot, own: RuntimeClass | None, names: list[str], check: HandlerCheck
 ) -> dict[str, int]:
     """The scores by host, through the wire's encoding."""
-    asked = wire.escape(names)
+    asked = wire.run_of(names)
     scores = Preferences(check).scores(own, snapshot, asked)
     answer = json.loads(b"".join(wire.encode_scores(asked, scores.scores)))
-    assert sorted(entry["Host"] for entry in answer) == sorted(names)
+    assert [entry["Host"] for entry in answer] == names
     assert all(set(entry) == {"Host", "Score"} for entry in answer)
     return {entry["Host"]: entry["Score"] for entry in answer}
 
@@ -135,7 +135,7 @@ def test_both_wire_modes_give_the_same_scores(
     snapshot = snapshot_of(nodes, classes)
     own = data.draw(st.sampled_from([None, *snapshot.runtime_classes.values()]))
     preferences = Preferences(check)
-    names = wire.escape([node.name for node in nodes])
+    names = wire.run_of([node.name for node in nodes])
     by_name = preferences.scores(own, snapshot, names)
     assert by_name == preferences.scores_of_nodes(own, snapshot, nodes)
 
@@ -152,6 +152,6 @@ def test_what_is_remembered_of_one_snapshot_is_not_told_of_another(
     for nodes, classes in states:
         store.replace_nodes(nodes)
         store.replace_runtime_classes(classes)
-        names = wire.escape([node.name for node in nodes])
+        names = wire.run_of([node.name for node in nodes])
         fresh = Preferences(check).scores(None, store.snapshot, names)
         assert preferences.scores(None, store.snapshot, names) == fresh

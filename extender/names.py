@@ -1,0 +1,128 @@
+"""Node names by the thousand: looked up and sorted a whole request at a time.
+
+Names are the contents of JSON strings, `a","b","c` a run of them: what stands between the first
+and the last quote of an array in a request, and again in the answer. None of them is made a str.
+
+The compiled part (`_names.c`, built where there is a C compiler) walks the run without making an
+object for each name; without it the same is done by split, map, compress and join. Set
+RUNTIMECLASS_EXTENDER_PURE_PYTHON=1 to do without it where it is there.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, compress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from extender import _names as compiled
+else:
+    try:
+        from extender import _names as compiled
+    except ImportError:
+        compiled = None
+
+#: Whether the compiled part is in use.
+IS_COMPILED: Final = compiled is not None and not os.environ.get(
+    "RUNTIMECLASS_EXTENDER_PURE_PYTHON"
+)
+
+#: The id of a name that an index does not have.
+UNKNOWN: Final = 0
+
+SEPARATOR: Final = b'","'
+
+_BYTE_VALUES: Final = 256
+
+
+@dataclass(frozen=True)
+class NameRun:
+    """`count` names joined by the separator. Whoever makes one has checked that they are."""
+
+    joined: bytes
+    count: int
+
+    @classmethod
+    def of(cls, names: Sequence[bytes]) -> "NameRun":
+        return cls(SEPARATOR.join(names), len(names))
+
+    @cached_property
+    def names(self) -> list[bytes]:
+        return self.joined.split(SEPARATOR) if self.count else []
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether all quotes belong to separators: none is escaped, as no node's name needs it."""
+        return b"\\" not in self.joined
+
+    def distribute(self, groups: bytes, separators: Sequence[bytes]) -> Sequence[bytes]:
+        """Each group's names in order, joined by the group's own separator.
+
+        groups has the number of its group for each name; a group may be empty.
+        """
+        if IS_COMPILED and self.is_plain:
+            return compiled.distribute(self.joined, groups, tuple(separators))
+        joined = []
+        for group, separator in enumerate(separators):
+            mask = bytes(value == group for value in range(_BYTE_VALUES))
+            joined.append(separator.join(compress(self.names, groups.translate(mask))))
+        return joined
+
+    def follow(self, codes: bytes, endings: Sequence[bytes]) -> bytes:
+        """Each name in order with the ending of its code behind it, and nothing between."""
+        if IS_COMPILED and self.is_plain:
+            return compiled.follow(self.joined, codes, tuple(endings))
+        pairs = zip(self.names, map(endings.__getitem__, codes), strict=True)
+        return b"".join(chain.from_iterable(pairs))
+
+
+class NodeIndex(dict[bytes, int]):
+    """Node name → id, at least 1; a name it does not have is UNKNOWN.
+
+    Changed by its items only, so that the compiled twin stays in step.
+    """
+
+    __slots__ = ("_twin",)
+    _twin: "compiled.NameTable | None"
+
+    def __init__(self, items: "Mapping[bytes, int] | Iterable[tuple[bytes, int]]" = ()) -> None:
+        super().__init__(items)
+        if isinstance(items, NodeIndex):
+            self._twin = items._twin.copy() if items._twin is not None else None
+        elif IS_COMPILED:
+            self._twin = compiled.NameTable()
+            for name, number in self.items():
+                self._twin.set(name, number)
+        else:
+            self._twin = None
+
+    def __missing__(self, name: bytes) -> int:
+        return UNKNOWN
+
+    def __setitem__(self, name: bytes, number: int) -> None:
+        super().__setitem__(name, number)
+        if self._twin is not None:
+            self._twin.set(name, number)
+
+    def forget(self, name: bytes) -> None:
+        """Drop a name, if it is there."""
+        super().pop(name, None)
+        if self._twin is not None:
+            self._twin.discard(name)
+
+    def translate(self, run: NameRun, codes: Sequence[int]) -> Sequence[int]:
+        """codes[id] for each name of a run, as bytes where codes are bytes.
+
+        Every id has a code, and codes[UNKNOWN] is that of names that are not known.
+        """
+        if not isinstance(codes, bytes):
+            return tuple(map(codes.__getitem__, map(self.__getitem__, run.names)))
+        if not run.count:
+            return b""
+        if self._twin is not None and run.is_plain:
+            return self._twin.translate(run.joined, run.count, codes)
+        ids = map(self.__getitem__, run.names)
+        if len(codes) <= _BYTE_VALUES:
+            return bytes(ids).translate(codes.ljust(_BYTE_VALUES, b"\0"))
+        return bytes(map(codes.__getitem__, ids))

@@ -1,0 +1,15 @@
+"""Only for the compiled part, which setup.cfg can't declare; optional: no compiler, no harm."""
+
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[
+        Extension(
+            "extender._names",
+            ["extender/_names.c"],
+            optional=True,
+            py_limited_api=True,
+        )
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)

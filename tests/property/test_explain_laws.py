@@ -1,0 +1,258 @@
+"""Laws of explain, for any cluster and pod."""
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.http import wire
+from extender.objects import Node, Pod, RuntimeClass, SelectorRequirement, SelectorTerm
+from extender.predicates.node_selector import RequiredNodeAffinity
+from extender.predicates.runtimeclass import HandlerCheck, mismatch_without_pod
+from extender.predicates.tolerations import TolerationSet
+from extender.printing.documents import explanation_document, nodes_document
+from extender.verbs.candidates import described_nodes, nodes_of
+from extender.verbs.explain import Explanation, explain
+from extender.verbs.explain_origin import Origin
+from extender.verbs.explain_scores import explain_scores
+from extender.verbs.matching import Policy
+from extender.verbs.prioritize import Preferences
+from extender.verbs.support import Support, classes_of_node, nodes_of_class
+from extender.verdict import Code
+from tests import naive
+from tests.property import strategies as some
+from tests.property.test_filter_laws import CHECKS, snapshot_of
+
+LAW = settings(max_examples=300, deadline=None)
+
+OWN = {Code.POD_SELECTOR, Code.POD_AFFINITY, Code.POD_TAINT, Code.CORDONED}
+
+requirements = st.builds(
+    SelectorRequirement,
+    key=some.KEYS,
+    operator=st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt", "in"]),
+    values=st.lists(some.VALUES, max_size=2).map(tuple),
+)
+fields = st.builds(
+    SelectorRequirement,
+    key=st.just("metadata.name"),
+    operator=st.sampled_from(["In", "NotIn"]),
+    values=st.sampled_from(some.NODE_NAMES).map(lambda name: (name,)),
+)
+terms = st.builds(
+    SelectorTerm,
+    st.lists(requirements, max_size=2).map(tuple),
+    st.lists(fields, max_size=1).map(tuple),
+)
+affinities = st.one_of(st.none(), st.lists(terms, max_size=2).map(tuple))
+pods = st.builds(lambda pod, affinity: replace(pod, node_affinity=affinity), some.pods, affinities)
+
+
+def explained(
+    nodes: list[Node], classes: list[RuntimeClass], pod: Pod, check: HandlerCheck
+) -> Explanation:
+    snapshot = snapshot_of(nodes, classes)
+    runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
+    return explain(pod, runtime_class, nodes_of(snapshot), Policy(check))
+
+
+def own_reason(pod: Pod, node: Node) -> Code | None:
+    """The pod's own requirements, one after the other."""
+    if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
+        return Code.POD_SELECTOR
+    if pod.node_affinity is not None and not RequiredNodeAffinity(pod.node_affinity).matches(
+        node.labels, node.name
+    ):
+        return Code.POD_AFFINITY
+    hard = [taint for taint in node.taints if taint.effect in naive.HARD]
+    if not all(any(naive.tolerates(each, taint) for each in pod.tolerations) for taint in hard):
+        return Code.POD_TAINT
+    if node.unschedulable and not any(
+        each.key in ("", "node.kubernetes.io/unschedulable")
+        and each.effect in ("", "NoSchedule")
+        and (each.operator == "Exists" or (each.operator in ("", "Equal") and not each.value))
+        for each in pod.tolerations
+    ):
+        return Code.CORDONED
+    return None
+
+
+@LAW
+@given(some.node_lists, some.class_lists, pods, CHECKS)
+def test_each_node_has_the_first_reason_that_holds(
+    nodes: list[Node], classes: list[RuntimeClass], pod: Pod, check: HandlerCheck
+) -> None:
+    """What the filter says, to the letter; where it says nothing, the pod's own requirements."""
+    explanation = explained(nodes, classes, pod, check)
+    by_name = {name: (g.text, g.code) for g in explanation.reasons for name in g.nodes}
+    texts = naive.reasons(pod, {each.name: each for each in classes}, list(nodes), check)
+    for node, text in zip(nodes, texts, strict=True):
+        said, code = by_name.get(node.name.encode(), (None, None))
+        if text is not None:
+            assert said == text
+            assert code not in OWN
+        else:
+            assert code == own_reason(pod, node)
+
+
+@LAW
+@given(some.node_lists, some.class_lists, pods, CHECKS)
+def test_counts_lists_and_summary_tell_the_same(
+    nodes: list[Node], classes: list[RuntimeClass], pod: Pod, check: HandlerCheck
+) -> None:
+    """feasible + counts = total; named are the first five; nodes=all agrees with the reasons."""
+    explanation = explained(nodes, classes, pod, check)
+    document = explanation_document(explanation)
+    everyone = nodes_document(explanation)
+    assert set(everyone) == {node.name for node in nodes}
+    reasons = document["reasons"]
+    assert isinstance(reasons, list)
+    counted: Counter[str] = Counter()
+    for each in reasons:
+        counted[each["reason"]] += each["count"]
+        names = sorted(name for name, text in everyone.items() if text == each["reason"])
+        assert set(each["nodes"]) <= set(names)
+        assert each["nodes"] == sorted(each["nodes"])
+        assert len(each["nodes"]) == min(5, each["count"])
+    assert Counter(text for text in everyone.values() if text) == counted
+    assert document["feasible"] == list(everyone.values()).count("")
+    assert document["total"] == len(nodes) == document["feasible"] + sum(counted.values())
+    strings = sorted(f"{count} {text}" for text, count in counted.items())
+    tail = f": {', '.join(strings)}." if strings else "."
+    feasible = document["feasible"]
+    assert document["summary"] == f"{feasible}/{len(nodes)} nodes are available{tail}"
+
+
+@LAW
+@given(some.node_lists, some.class_lists, pods, CHECKS)
+def test_nodes_described_in_a_request_are_judged_as_known_ones(
+    nodes: list[Node], classes: list[RuntimeClass], pod: Pod, check: HandlerCheck
+) -> None:
+    """Both forms of ExtenderArgs give each node the same reason and origin."""
+    snapshot = snapshot_of(nodes, classes)
+    runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
+    names = wire.run_of([node.name for node in nodes]).names
+    wanted = frozenset(runtime_class.node_selector if runtime_class else ())
+    candidates = described_nodes(nodes, names, wanted)
+    described = explain(pod, runtime_class, candidates, Policy(check))
+    known = explain(pod, runtime_class, nodes_of(snapshot, names), Policy(check))
+    assert described.reasons == known.reasons
+    assert described.passing == known.passing
+    assert described.warnings == known.warnings
+
+
+@LAW
+@given(some.node_lists, some.class_lists, pods, CHECKS)
+def test_a_merge_changes_no_reason_of_the_class(
+    nodes: list[Node], classes: list[RuntimeClass], pod: Pod, check: HandlerCheck
+) -> None:
+    """Merged or not, a node refused for the RuntimeClass is so for the same reason; a selector
+    or taint that came from the class comes from both afterwards."""
+    by_name = {each.name: each for each in classes}
+    runtime_class = by_name.get(pod.runtime_class_name)
+    if runtime_class is None or any(
+        pod.node_selector.get(key, value) != value for key, value in runtime_class.node_selector
+    ):
+        return
+    merged = replace(
+        pod,
+        node_selector={**pod.node_selector, **dict(runtime_class.node_selector)},
+        tolerations=(*pod.tolerations, *runtime_class.tolerations),
+    )
+    before, after = (explained(nodes, classes, each, check) for each in (pod, merged))
+
+    def of_class(explanation: Explanation) -> list[tuple[str, Code, tuple[bytes, ...]]]:
+        groups = (g for g in explanation.reasons if g.code not in OWN)
+        return [(group.text, group.code, tuple(group.nodes)) for group in groups]
+
+    assert of_class(before) == of_class(after)
+    something = bool(runtime_class.node_selector or runtime_class.tolerations)
+    for group in after.reasons:
+        if group.code is Code.SELECTOR or (group.code is Code.TAINT and something):
+            assert group.origin is Origin.BOTH
+        elif group.code is Code.HANDLER:
+            assert group.origin is Origin.RUNTIME_CLASS
+
+
+@LAW
+@given(some.node_lists, some.class_lists, CHECKS)
+def test_matching_without_a_pod_is_told_the_same_everywhere(
+    nodes: list[Node], classes: list[RuntimeClass], check: HandlerCheck
+) -> None:
+    """The gauge, the nodes of a class and the classes of a node agree with the predicate."""
+    snapshot, policy = snapshot_of(nodes, classes), Policy(check)
+    counts = Support(check).counts(snapshot)
+    supporting: Counter[int] = Counter()
+    matching = {}
+    for runtime_class in snapshot.runtime_classes.values():
+        found = nodes_of_class(runtime_class, snapshot, policy)
+        tolerations = TolerationSet(runtime_class.tolerations)
+        expected = []
+        for node in nodes:
+            shape = snapshot.shape(node.name.encode())
+            assert shape is not None
+            if mismatch_without_pod(runtime_class, tolerations, shape, check) is None:
+                expected.append(node.name.encode())
+        assert list(found.matching) == sorted(expected)
+        refused = [name for _, names in found.not_matching for name in names]
+        assert sorted([*found.matching, *refused]) == sorted(n.name.encode() for n in nodes)
+        matching[runtime_class.name] = len(expected)
+    for node in nodes:
+        shape = snapshot.shape(node.name.encode())
+        assert shape is not None
+        classes_there = classes_of_node(shape, snapshot.runtime_classes.values(), policy)
+        supporting[sum(reason is None for _, reason in classes_there)] += 1
+    assert dict(counts.nodes) == matching
+    assert dict(counts.by_count) == dict(supporting)
+
+
+@LAW
+@given(st.lists(st.tuples(some.node_lists, some.class_lists), min_size=2, max_size=4), CHECKS)
+def test_support_remembers_nothing_of_another_snapshot(
+    states: list[tuple[list[Node], list[RuntimeClass]]], check: HandlerCheck
+) -> None:
+    """One Support over a changing cluster counts as a fresh one would each time."""
+    from extender.cluster.store import SnapshotStore
+
+    store, support = SnapshotStore(), Support(check)
+    for nodes, classes in states:
+        store.replace_nodes(nodes)
+        store.replace_runtime_classes(classes)
+        assert support.counts(store.snapshot) == Support(check).counts(store.snapshot)
+
+
+@LAW
+@given(some.node_lists, some.class_lists, some.asked_names, CHECKS, st.data())
+def test_the_evidence_of_a_score_is_the_score(
+    nodes: list[Node],
+    classes: list[RuntimeClass],
+    asked: list[str],
+    check: HandlerCheck,
+    data: st.DataObject,
+) -> None:
+    """explain shows what prioritize answers, and serves explains the cost."""
+    snapshot = snapshot_of(nodes, classes)
+    own = data.draw(st.sampled_from([None, *snapshot.runtime_classes.values()]))
+    run = wire.run_of(asked)
+    preferences = Preferences(check)
+    found = explain_scores(own, snapshot, run.names, preferences, Policy(check))
+    scores = preferences.scores(own, snapshot, run).scores
+    assert [name for name, _ in found] == run.names
+    assert [each.score for _, each in found] == list(scores)
+    for name, each in found:
+        if name in snapshot.nodes:
+            others = [n for n in each.serves if own is None or n != own.name]
+            assert (each.cost > 0) <= bool(others)
+
+
+def test_labels_with_quotes_and_backslashes_are_told_apart() -> None:
+    """The short cut over stored labels falls back to the whole where a value has an escape."""
+    nodes = [
+        Node("a", {"pool": 'x"1', "z": '"pool":"y"'}),
+        Node("b", {"pool": 'x"2'}),
+        Node("c", {"pool": "x"}),
+    ]
+    pod = Pod(name="p", node_selector={"pool": 'x"2'})
+    explanation = explained(nodes, [], pod, HandlerCheck.AUTO)
+    assert explanation.passing == [b"b"]

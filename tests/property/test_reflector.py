@@ -1,0 +1,127 @@
+"""Laws of following: whatever happens on the way, the store ends as the server."""
+
+import contextlib
+import json
+import tempfile
+import threading
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.cluster.watching import EventStream
+from extender.snapshot import Snapshot
+from tests.fakes.apiserver import NODES, FakeApiServer, Fault, node
+from tests.fakes.following import config_for, following
+
+NAMES = ["a", "b", "c", "d", "e"]
+SECONDS = 20.0
+
+changes = st.one_of(
+    st.tuples(st.just("put"), st.sampled_from(NAMES), st.integers(0, 3)),
+    st.tuples(st.just("delete"), st.sampled_from(NAMES), st.just(0)),
+    st.tuples(st.just("bookmark"), st.just(""), st.just(0)),
+    st.tuples(st.just("compact"), st.just(""), st.just(0)),
+    st.tuples(st.just("drop"), st.just(""), st.just(0)),
+)
+ends = st.sampled_from(
+    ["close", "abort", "part", "expire", "throttle", "unknown", "garbage"],
+)
+faults = st.one_of(
+    st.none(),
+    st.builds(Fault, status=st.sampled_from([401, 403, 410, 422, 429, 500, 503])),
+    st.just(Fault(cut=True)),
+    st.builds(Fault, after=st.integers(0, 4), end=ends),
+)
+
+
+def apply(server: FakeApiServer, change: tuple[str, str, int]) -> None:
+    verb, name, value = change
+    if verb == "put":
+        server.put(NODES, node(name, {"k": str(value)}))
+    elif verb == "delete":
+        with contextlib.suppress(KeyError):
+            server.delete(NODES, name)
+    elif verb == "bookmark":
+        server.bookmark(NODES)
+    elif verb == "compact":
+        server.compact()
+    else:
+        server.drop_connections()
+
+
+def labels_of(snapshot: Snapshot) -> dict[str, Any]:
+    return {name.decode(): json.loads(snapshot.labels[name]) for name in snapshot.nodes}
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    before=st.lists(changes, max_size=6),
+    during=st.lists(st.tuples(changes, st.booleans()), max_size=12),
+    plan=st.lists(faults, max_size=6),
+    watch_list=st.booleans(),
+    joined=st.booleans(),
+)
+def test_any_events_cut_anywhere_end_with_the_store_as_the_server(
+    before: list[tuple[str, str, int]],
+    during: list[tuple[tuple[str, str, int], bool]],
+    plan: list[Fault | None],
+    watch_list: bool,
+    joined: bool,
+) -> None:
+    """For all histories and faults: once the faults are over, the store equals the server."""
+    with FakeApiServer() as server, tempfile.TemporaryDirectory() as folder:
+        server.joins_events = joined
+        for change in before:
+            apply(server, change)
+        server.faults[NODES].extend(plan)
+        config = config_for(server, Path(folder))
+        with following(config, nodes=True, watch_list=watch_list) as run:
+            news = threading.Event()
+            run.store.subscribe(lambda swap: news.set())
+
+            def catch_up() -> None:
+                items = server.objects(NODES).items()
+                expected = {name: item["metadata"]["labels"] for name, item in items}
+                while labels_of(run.store.snapshot) != expected:
+                    assert news.wait(SECONDS), (labels_of(run.store.snapshot), expected)
+                    news.clear()
+
+            for change, settled in during:
+                apply(server, change)
+                if settled:
+                    catch_up()
+            server.faults[NODES].clear()
+            # One change more shows that the server is still being followed.
+            server.put(NODES, node("last", {"k": "last"}))
+            catch_up()
+
+
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    objects=st.lists(documents, max_size=5),
+    breaks=st.lists(st.sampled_from([b"\n", b"", b"\r\n", b"\n\n"]), min_size=5, max_size=5),
+    cuts=st.lists(st.integers(0, 2000), max_size=8),
+)
+def test_events_are_the_same_however_the_bytes_are_cut(
+    objects: list[object], breaks: list[bytes], cuts: list[int]
+) -> None:
+    """feed(a) + feed(b) = feed(a + b), for all events, cuts and separators."""
+    whole = b"".join(
+        json.dumps({"type": "ADDED", "object": each}, ensure_ascii=False).encode() + separator
+        for each, separator in zip(objects, breaks, strict=False)
+    )
+    stream = EventStream()
+    places = sorted({0, len(whole), *(cut % (len(whole) + 1) for cut in cuts)})
+    events = [event for start, end in pairwise(places) for event in stream.feed(whole[start:end])]
+    assert [json.loads(bytes(event.object)) for event in events] == objects
+    assert stream.is_between_events or not stream.feed(b"\n")

@@ -1,0 +1,95 @@
+"""Laws of the store: what a reader holds never changes, and what it writes is what it was told."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.cluster.store import SnapshotStore
+from extender.objects import Handler, Node, RuntimeClass, Shape, Taint, shape_of
+from extender.snapshot import Snapshot, selector_entries
+
+#: Enough for a change of two to be one of few, after which dictionaries are used again.
+NAMES = [f"n{number}" for number in range(12)]
+KEYS = ["k", "l"]
+VALUES = ["", "1", '"', "ü"]
+
+labels = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))
+nodes = st.builds(
+    Node,
+    st.sampled_from(NAMES),
+    labels,
+    st.lists(st.builds(Taint, st.just("t"), st.just(""), st.just("NoSchedule")), max_size=1).map(
+        tuple
+    ),
+    st.frozensets(st.builds(Handler, st.sampled_from(["", "runsc"])), max_size=2),
+)
+classes = st.builds(
+    lambda name, selector: RuntimeClass(name, "h", tuple(sorted(selector.items()))),
+    st.sampled_from(["x", "y"]),
+    labels,
+)
+steps = st.one_of(
+    st.tuples(st.just("change"), st.lists(nodes, max_size=2)),
+    st.tuples(st.just("delete"), st.lists(st.sampled_from(NAMES), max_size=2)),
+    st.tuples(st.just("replace"), st.lists(nodes, max_size=4)),
+    st.tuples(st.just("classes"), st.lists(classes, max_size=2)),
+)
+
+
+def seen(snapshot: Snapshot) -> dict[bytes, object]:
+    return {name: (snapshot.shape(name), snapshot.labels[name]) for name in snapshot.nodes}
+
+
+def expected(
+    held: Mapping[str, Node], wanted: frozenset[tuple[str, str]]
+) -> dict[bytes, tuple[Shape, dict[str, str]]]:
+    return {
+        name.encode(): (shape_of(each, wanted), dict(each.labels)) for name, each in held.items()
+    }
+
+
+@settings(max_examples=300, deadline=None)
+@given(history=st.lists(st.tuples(steps, st.booleans()), max_size=12))
+def test_snapshots_are_right_when_made_and_never_change(
+    history: list[tuple[tuple[str, list[object]], bool]],
+) -> None:
+    """For all histories, whichever snapshots are kept: each stays what it was, and the newest
+    has each node's labels and its shape in the eyes of the RuntimeClasses there are."""
+    store = SnapshotStore()
+    held = {name: Node(name) for name in NAMES}
+    store.replace_nodes(held.values())
+    known: dict[str, RuntimeClass] = {}
+    kept: list[tuple[Snapshot, dict[bytes, object]]] = []
+    for (verb, items), keep in history:
+        if verb == "change":
+            changed = {each.name: each for each in items if isinstance(each, Node)}
+            held |= changed
+            store.change_nodes(changed.values(), ())
+        elif verb == "delete":
+            for name in items:
+                held.pop(str(name), None)
+            store.change_nodes((), map(str, items))
+        elif verb == "replace":
+            held = {each.name: each for each in items if isinstance(each, Node)}
+            store.replace_nodes(held.values())
+        else:
+            known = {each.name: each for each in items if isinstance(each, RuntimeClass)}
+            store.replace_runtime_classes(known.values())
+        snapshot = store.snapshot
+        wanted = selector_entries(known.values())
+        for name, (shape, its_labels) in expected(held, wanted).items():
+            found = snapshot.shape(name)
+            assert found is not None
+            assert json.loads(snapshot.labels[name]) == its_labels
+            # Entries that a class asked for once may still be there; they decide nothing.
+            assert found.selector_entries <= its_labels.items()
+            entries = found.selector_entries & wanted
+            assert replace(found, selector_entries=entries) == shape
+        assert set(snapshot.nodes) == {name.encode() for name in held}
+        if keep:
+            kept.append((snapshot, seen(snapshot)))
+    for snapshot, as_it_was in kept:
+        assert seen(snapshot) == as_it_was
