@@ -22,7 +22,7 @@ $(READY): setup.cfg pyproject.toml setup.py extender/_names.c
 
 .PHONY: serve
 serve: $(READY) ## Start the service on the sample cluster
-	$(BIN)/runtimeclass-extender serve --manifests scheduler-config/samples/cluster
+	$(BIN)/runtimeclass-extender serve --manifests scheduler-config/samples/cluster --manifests scheduler-config/samples/pods
 
 .PHONY: test
 test: $(READY) ## Run all tests but those that need a real cluster

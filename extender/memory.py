@@ -1,11 +1,13 @@
-"""Keeps freed memory for the next request.
+"""Keeps freed memory for the next request, and gives back what start-up took.
 
 A request of 65,000 names takes and frees a dozen pieces of some megabytes. glibc gives each back
 to the kernel and has to ask for it again, page by page: 3,900 page faults a request, which were
 two fifths of its time (`make bench`, docs/performance.md).
 """
 
+import contextlib
 import ctypes
+import gc
 from typing import Final
 
 # malloc.h of glibc 2.31 to 2.42.
@@ -28,3 +30,10 @@ def keep_freed_memory() -> bool:
     return bool(
         mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD) and mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD)
     )
+
+
+def give_back_freed_memory() -> None:
+    """Return what is free now to the kernel, after work that took much more than stays."""
+    gc.collect()
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)

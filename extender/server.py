@@ -21,7 +21,7 @@ from extender.flags import PROGRAM, Address, UsageError
 from extender.http.ops_listener import serve_ops
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
 from extender.http.worker import GatheringWorker
-from extender.memory import keep_freed_memory
+from extender.memory import give_back_freed_memory, keep_freed_memory
 
 #: Longer than the 90 s after which Go's client closes an idle connection, so that it is never the
 #: server that closes one just as kube-scheduler sends on it.
@@ -133,6 +133,7 @@ class _Arbiter(Arbiter):  # type: ignore[misc]  # gunicorn ships no types
     def spawn_worker(self) -> Any:
         pid = super().spawn_worker()
         self.app.preloaded = None
+        give_back_freed_memory()
         return pid
 
 
@@ -203,6 +204,7 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no t
         keep_freed_memory()
         running = self._start(self.preloaded)
         self.preloaded = None
+        give_back_freed_memory()
         self._running = running
         if self._ops_listener is not None:
             serve_ops(self._ops_listener, running.ops_app)
