@@ -123,13 +123,17 @@ class Preferences:
         """Score nodes as the request describes them, by the snapshot's RuntimeClasses."""
         index = self._of(snapshot).index
         key = constraint_key(own) if own else None
-        known: dict[Shape, int] = {}
+        known: dict[tuple[object, ...], int] = {}
         costs = []
+        wanted = index.wanted
         for node in nodes:
-            shape = shape_of(node, index.wanted)
-            cost = known.get(shape)
+            # By identity, as in match_nodes: nothing but the entries is hashed.
+            entries = tuple([entry for entry in node.labels.items() if entry in wanted])
+            state = (entries, id(node.taints), id(node.handlers), node.is_docker)
+            cost = known.get(state)
             if cost is None:
-                cost = known[shape] = _cost(index.served_by(shape, self._check), key)
+                shape = shape_of(node, wanted)
+                cost = known[state] = _cost(index.served_by(shape, self._check), key)
             costs.append(cost)
         least = min(costs, default=0)
         return Scores(bytes(MAX_SCORE // (1 + cost - least) for cost in costs))
