@@ -4,9 +4,14 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from extender import __version__
+from extender.admission.merging import Merge
+from extender.commands.checking import check_command
+from extender.commands.explaining import explain_command
+from extender.commands.listing_nodes import nodes_command
 from extender.flags import (
     EXIT_USAGE,
     PROGRAM,
@@ -17,12 +22,20 @@ from extender.flags import (
     with_environment,
 )
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
+from extender.http.webhook import DEFAULT_MAX_REVIEW_BYTES
 from extender.predicates.runtimeclass import HandlerCheck
 from extender.server import ListenOptions
 from extender.serving import ServeOptions, serve
 from extender.verbs.matching import Policy
+from extender.webhook_serving import WebhookOptions, serve_webhook
 
 _MAX_BODY_LIMIT: Final = 2**40
+
+#: 128 + SIGINT, as a shell tells it.
+EXIT_INTERRUPTED: Final = 130
+
+#: What each command is about, and what runs it.
+Commands = dict[str, tuple[str, Callable[[Sequence[str]], int]]]
 
 
 def _parser(command: str, description: str) -> CommandParser:
@@ -40,6 +53,15 @@ def _add_source_flags(parser: CommandParser) -> None:
         default=[],
         metavar="PATH",
         help="file or folder of YAML or JSON with Nodes and RuntimeClasses; repeatable",
+    )
+    group.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        help="follow the cluster this names; without: the service account, else the default file",
+    )
+    group.add_argument("--context", metavar="NAME", help="of the kubeconfig")
+    parser.boolean_flag(
+        "--watch-list", default=True, help="=false: lists in pages only, no streamed lists"
     )
 
 
@@ -87,12 +109,50 @@ def _serve(argv: Sequence[str]) -> int:
         default=False,
         help="tolerations with Lt and Gt (gate TaintTolerationComparisonOperators)",
     )
+    parser.boolean_flag(
+        "--requeue-pods",
+        default=False,
+        help="annotate Pending pods that would now pass, so that kube-scheduler tries them again",
+    )
     flags = parser.parse_args(with_environment(parser, "serve", argv, os.environ))
     return serve(
         ServeOptions(
             listen=_listen_options(flags),
             manifests=tuple(flags.manifests),
+            kubeconfig=flags.kubeconfig,
+            context=flags.context,
+            watch_list=flags.watch_list,
+            requeue_pods=flags.requeue_pods,
             policy=Policy(HandlerCheck(flags.handler_check), flags.toleration_comparison_operators),
+        )
+    )
+
+
+def _webhook(argv: Sequence[str]) -> int:
+    parser = _parser("webhook", "The RuntimeClass admission webhook: answers kube-apiserver.")
+    _add_source_flags(parser)
+    _add_listener_flags(parser, "127.0.0.1:8443", DEFAULT_MAX_REVIEW_BYTES)
+    parser.add_argument(
+        "--merge",
+        choices=[each.value for each in Merge],
+        default=Merge.ALL.value,
+        help="tolerations: overhead and tolerations only, the nodeSelector is left to the filter",
+    )
+    parser.boolean_flag(
+        "--default-class",
+        default=False,
+        help="give pods that name no RuntimeClass the default one of their namespace or cluster",
+    )
+    flags = parser.parse_args(with_environment(parser, "webhook", argv, os.environ))
+    return serve_webhook(
+        WebhookOptions(
+            listen=_listen_options(flags),
+            manifests=tuple(flags.manifests),
+            kubeconfig=flags.kubeconfig,
+            context=flags.context,
+            watch_list=flags.watch_list,
+            merge=Merge(flags.merge),
+            default_class=flags.default_class,
         )
     )
 
@@ -111,34 +171,58 @@ def _listen_options(flags: argparse.Namespace) -> ListenOptions:
     )
 
 
-_COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
+_ASKING: Final = {
+    "explain": ("why a pod fits or does not, node by node", explain_command),
+    "nodes": ("which nodes match a RuntimeClass", nodes_command),
+    "check": ("lints RuntimeClasses, nodes and a scheduler configuration", check_command),
+}
+
+_COMMANDS: Final[Commands] = {
     "serve": ("the scheduler extender", _serve),
+    "webhook": ("the RuntimeClass admission webhook", _webhook),
+    **{name: (about, partial(run, PROGRAM)) for name, (about, run) in _ASKING.items()},
+}
+
+_PLUGIN: Final = "kubectl runtimeclass"
+_PLUGIN_COMMANDS: Final[Commands] = {
+    name: (about, partial(run, _PLUGIN)) for name, (about, run) in _ASKING.items()
 }
 
 
-def _usage() -> str:
-    width = max(map(len, _COMMANDS))
-    commands = "\n".join(f"  {name:<{width}}  {about}" for name, (about, _) in _COMMANDS.items())
+def _usage(program: str, known: Commands) -> str:
+    width = max(map(len, known))
+    commands = "\n".join(f"  {name:<{width}}  {about}" for name, (about, _) in known.items())
     return (
-        f"usage: {PROGRAM} COMMAND [flags]\n\ncommands:\n{commands}\n\n"
-        f"{PROGRAM} COMMAND --help lists the flags of a command; --version prints the version."
+        f"usage: {program} COMMAND [flags]\n\ncommands:\n{commands}\n\n"
+        f"{program} COMMAND --help lists the flags of a command; --version prints the version."
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    return _run(PROGRAM, _COMMANDS, sys.argv[1:] if argv is None else argv)
+
+
+def kubectl_main(argv: Sequence[str] | None = None) -> int:
+    """The same for `kubectl runtimeclass`, which kubectl finds by the script's name."""
+    return _run(_PLUGIN, _PLUGIN_COMMANDS, sys.argv[1:] if argv is None else argv)
+
+
+def _run(program: str, known: Commands, argv: Sequence[str]) -> int:
+    words = list(argv)
     if not words or words[0] in ("-h", "--help", "help"):
-        print(_usage())
+        print(_usage(program, known))
         return 0 if words else EXIT_USAGE
     if words[0] == "--version":
         print(f"{PROGRAM} {__version__}")
         return 0
-    if words[0] not in _COMMANDS:
-        print(f"{PROGRAM}: unknown command {words[0]!r}; see {PROGRAM} --help", file=sys.stderr)
+    if words[0] not in known:
+        print(f"{program}: unknown command {words[0]!r}; see {program} --help", file=sys.stderr)
         return EXIT_USAGE
     try:
-        return _COMMANDS[words[0]][1](words[1:])
+        return known[words[0]][1](words[1:])
     except UsageError as error:
-        print(f"{PROGRAM} {words[0]}: {error}", file=sys.stderr)
+        print(f"{program} {words[0]}: {error}", file=sys.stderr)
         return EXIT_USAGE
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED

@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from extender import __version__
 from extender.refused import RefusedPods
 from extender.snapshot import Snapshot
+from extender.verbs.support import Support
 from extender.verdict import Code
 
 NONE: Final = "<none>"
@@ -146,10 +147,14 @@ class RefusedPodsCollector(Collector):
 
 
 class CacheCollector(Collector):
-    """Gauges about the cache, read off the snapshot at each scrape."""
+    """Gauges about the cache, read off the snapshot at each scrape.
 
-    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+    nodes: whether Nodes are followed at all.
+    """
+
+    def __init__(self, snapshot: Callable[[], Snapshot], *, nodes: bool = True) -> None:
         self._snapshot = snapshot
+        self._nodes = nodes
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         snapshot = self._snapshot()
@@ -159,10 +164,11 @@ class CacheCollector(Collector):
         objects = GaugeMetricFamily(
             f"{_PREFIX}_cache_objects", "Objects of the kind in the cache.", labels=["kind"]
         )
-        for kind, is_synced, count in (
-            ("Node", snapshot.nodes_synced, len(snapshot.nodes)),
-            ("RuntimeClass", snapshot.runtime_classes_synced, len(snapshot.runtime_classes)),
-        ):
+        classes = len(snapshot.runtime_classes)
+        kinds = [("RuntimeClass", snapshot.runtime_classes_synced, classes)]
+        if self._nodes:
+            kinds.append(("Node", snapshot.nodes_synced, len(snapshot.nodes)))
+        for kind, is_synced, count in kinds:
             synced.add_metric([kind], float(is_synced))
             objects.add_metric([kind], count)
         yield synced
@@ -172,3 +178,32 @@ class CacheCollector(Collector):
             "RuntimeClasses the cluster has.",
             value=len(snapshot.runtime_classes),
         )
+
+
+class SupportCollector(Collector):
+    """Gauges of which nodes support which RuntimeClasses; silent until all nodes are known."""
+
+    def __init__(self, support: Support, snapshot: Callable[[], Snapshot]) -> None:
+        self._support = support
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        snapshot = self._snapshot()
+        per_class = GaugeMetricFamily(
+            f"{_PREFIX}_runtimeclass_nodes",
+            "Nodes that match the RuntimeClass.",
+            labels=["runtimeclass"],
+        )
+        per_count = GaugeMetricFamily(
+            f"{_PREFIX}_node_runtimeclasses",
+            "How many nodes support that many RuntimeClasses.",
+            labels=["count"],
+        )
+        if snapshot.nodes_synced and snapshot.runtime_classes_synced:
+            counts = self._support.counts(snapshot)
+            for name, nodes in counts.nodes.items():
+                per_class.add_metric([name], nodes)
+            for count, nodes in sorted(counts.by_count.items()):
+                per_count.add_metric([str(count)], nodes)
+        yield per_class
+        yield per_count

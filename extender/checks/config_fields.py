@@ -1,0 +1,39 @@
+"""What the lints of a KubeSchedulerConfiguration share: its fields, and what no file says."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+class SchedulerConfigError(ValueError):
+    """The document can't be linted; one line that names the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What no file says.
+
+    kubernetes_version: (major, minor), None where it is not known. broken_promises: whether nodes
+    have the labels of a class but not its handler, None where no cluster was looked at.
+    """
+
+    admission_plugin: bool = True
+    kubernetes_version: tuple[int, int] | None = None
+    broken_promises: bool | None = None
+
+
+def read_object(value: object, place: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise SchedulerConfigError(f"{place}: expected an object, got {type(value).__name__}")
+    return value
+
+
+def read_list(document: Mapping[str, Any], key: str, place: str = "") -> Sequence[object]:
+    value = document.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise SchedulerConfigError(f"{place}{key}: expected a list, got {type(value).__name__}")
+    return value

@@ -1,0 +1,34 @@
+"""What a lint answers: how bad it is, what, why it hurts, and the line that mends it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Severity(StrEnum):
+    """error: pods don't run, or run where they must not. warning: they may. advice: better so."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    ADVICE = "advice"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """check is a short stable name; runtime_classes are those it is about, if any."""
+
+    severity: Severity
+    check: str
+    what: str
+    why: str
+    fix: str
+    runtime_classes: tuple[str, ...] = ()
+
+
+_RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings by severity, those of equal severity in the order they were made."""
+    return sorted(findings, key=lambda each: _RANK[each.severity])

@@ -1,0 +1,265 @@
+"""Lints of a KubeSchedulerConfiguration v1: what makes it not ask us, or act on half the answer.
+
+Fields as in k8s.io/kube-scheduler/config/v1 types.go, what becomes of them as in
+pkg/scheduler/extender.go and apis/config/validation, v1.36.2.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from extender.checks.config_fields import (
+    Circumstances,
+    SchedulerConfigError,
+    read_list,
+    read_object,
+)
+from extender.checks.durations import parse_duration
+from extender.checks.finding import Finding, Severity
+from extender.checks.sampling import check_sampling
+from extender.verdict import shown
+
+API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+KIND: Final = "KubeSchedulerConfiguration"
+
+#: Versions that score nodes as if idle with nodeCacheCapable: false (kubernetes#141781).
+_AFFECTED: Final = ((1, 33), (1, 36))
+
+_LONGEST_SECONDS: Final = 5.0
+_SHORTEST_SECONDS: Final = 0.1
+
+_EXTENDER_KEYS: Final = (
+    *("urlPrefix", "filterVerb", "preemptVerb", "prioritizeVerb", "weight", "bindVerb"),
+    *("enableHTTPS", "tlsConfig", "httpTimeout", "nodeCacheCapable", "managedResources"),
+    "ignorable",
+)
+
+
+def check_scheduler_config(
+    document: Mapping[str, Any], circumstances: Circumstances
+) -> list[Finding]:
+    """Lint a decoded configuration. Raises SchedulerConfigError for what is none."""
+    extenders = our_extenders(document)
+    findings: list[Finding] = []
+    if not extenders:
+        findings.append(_no_extender())
+    for place, extender in extenders:
+        findings += _check_verbs(place, extender)
+        findings += _check_cache(place, extender, circumstances)
+        findings += _check_scope(place, extender, circumstances)
+        findings += _check_timeout(place, extender)
+        findings += _check_tls(place, extender)
+    findings += check_sampling(document, circumstances)
+    return findings
+
+
+def our_extenders(document: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    """(place, extender) of those that are this program; of several unknown ones, all.
+
+    Raises SchedulerConfigError.
+    """
+    version, kind = document.get("apiVersion"), document.get("kind")
+    if version != API_VERSION or kind != KIND:
+        raise SchedulerConfigError(
+            f"expected {KIND} of {API_VERSION}, got kind {shown(str(kind))}"
+            f" of {shown(str(version))}"
+        )
+    found = [
+        (f"extenders[{index}]", read_object(each, f"extenders[{index}]"))
+        for index, each in enumerate(read_list(document, "extenders"))
+    ]
+    ours = [each for each in found if _looks_like_ours(str(each[1].get("urlPrefix", "")))]
+    return ours or found
+
+
+def _looks_like_ours(url: str) -> bool:
+    return "runtimeclass" in url.casefold() or url.rstrip("/").endswith(":8888")
+
+
+def _no_extender() -> Finding:
+    return Finding(
+        Severity.ERROR,
+        "no-extender",
+        "extenders is empty",
+        "kube-scheduler asks nobody about RuntimeClasses",
+        'extenders: [{urlPrefix: "http://127.0.0.1:8888", filterVerb: filter, prioritizeVerb:'
+        " prioritize, weight: 3, preemptVerb: preempt, nodeCacheCapable: true}]",
+    )
+
+
+def _check_verbs(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
+    for key in extender:
+        if key not in _EXTENDER_KEYS:
+            near = difflib.get_close_matches(str(key), _EXTENDER_KEYS, 1)
+            yield Finding(
+                Severity.ERROR,
+                "unknown-field",
+                f"{place}.{shown(str(key))} is no field of an extender",
+                "kube-scheduler reads v1 strictly and does not start",
+                f"{near[0]}: {shown(str(extender[key]))}" if near else f"remove {shown(str(key))}",
+            )
+    yield from _check_verb(
+        place, extender, "filterVerb", "filter", "nobody asks which nodes match a RuntimeClass"
+    )
+    yield from _check_verb(
+        place, extender, "prioritizeVerb", "prioritize", "plain pods take the special nodes"
+    )
+    yield from _check_verb(
+        place,
+        extender,
+        "preemptVerb",
+        "preempt",
+        "pods are evicted from nodes that the extender then refuses",
+    )
+    if extender.get("prioritizeVerb") and not _is_positive(extender.get("weight")):
+        yield Finding(
+            Severity.ERROR,
+            "weight",
+            f"{place}.weight is not a positive number though prioritizeVerb is set",
+            "kube-scheduler does not start",
+            "weight: 3",
+        )
+    if extender.get("bindVerb"):
+        yield Finding(
+            Severity.ERROR,
+            "bind-verb",
+            f"{place}.bindVerb is {shown(str(extender['bindVerb']))}",
+            "the extender binds no pods: every binding fails with 404",
+            "remove bindVerb",
+        )
+
+
+def _is_positive(weight: object) -> bool:
+    return isinstance(weight, int) and not isinstance(weight, bool) and weight > 0
+
+
+_MISSING_SEVERITY: Final = {
+    "filterVerb": Severity.ERROR,
+    "prioritizeVerb": Severity.WARNING,
+    "preemptVerb": Severity.ERROR,
+}
+
+
+def _check_verb(
+    place: str, extender: Mapping[str, Any], key: str, verb: str, why_missing: str
+) -> Iterator[Finding]:
+    value = extender.get(key)
+    if value == verb:
+        return
+    if not value:
+        yield Finding(
+            _MISSING_SEVERITY[key],
+            f"{verb}-verb",
+            f"{place}.{key} is missing",
+            why_missing,
+            f"{key}: {verb}",
+        )
+        return
+    yield Finding(
+        Severity.ERROR,
+        f"{verb}-verb",
+        f"{place}.{key} is {shown(str(value))!r}, the extender answers {verb!r}",
+        "each call ends with 404, which leaves pods Pending or, with ignorable, unchecked",
+        f"{key}: {verb}",
+    )
+
+
+def _check_cache(
+    place: str, extender: Mapping[str, Any], circumstances: Circumstances
+) -> Iterator[Finding]:
+    if extender.get("nodeCacheCapable") is True:
+        return
+    version = circumstances.kubernetes_version
+    first, last = _AFFECTED
+    if version is not None and not first <= version <= last:
+        return
+    sure = "" if version else f" in 1.{first[1]} to 1.{last[1]}; --kubernetes-version says which"
+    yield Finding(
+        Severity.ERROR if version else Severity.WARNING,
+        "node-cache",
+        f"{place}.nodeCacheCapable is not true",
+        "kube-scheduler scores nodes as if they were idle and sends every Node whole"
+        f" (kubernetes#141781{sure})",
+        "nodeCacheCapable: true",
+    )
+
+
+def _check_scope(
+    place: str, extender: Mapping[str, Any], circumstances: Circumstances
+) -> Iterator[Finding]:
+    managed = read_list(extender, "managedResources", f"{place}.")
+    if managed:
+        yield Finding(
+            Severity.ERROR,
+            "managed-resources",
+            f"{place}.managedResources is not empty",
+            "only pods that ask for those resources are checked; a RuntimeClass is no resource",
+            "managedResources: []",
+        )
+    if extender.get("ignorable") is True and not circumstances.admission_plugin:
+        yield Finding(
+            Severity.ERROR,
+            "ignorable",
+            f"{place}.ignorable is true and there is no RuntimeClass admission plugin",
+            "while the extender is down nothing enforces RuntimeClasses: every node passes",
+            "ignorable: false",
+        )
+
+
+def _check_timeout(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
+    value = extender.get("httpTimeout")
+    if value is None:
+        return
+    seconds = parse_duration(value) if isinstance(value, str) else None
+    if seconds is None or seconds < 0:
+        yield Finding(
+            Severity.ERROR,
+            "timeout",
+            f"{place}.httpTimeout {shown(str(value))!r} is no duration",
+            "kube-scheduler does not start",
+            "httpTimeout: 5s",
+        )
+    elif seconds > _LONGEST_SECONDS:
+        yield Finding(
+            Severity.WARNING,
+            "timeout",
+            f"{place}.httpTimeout {shown(str(value))} is above 5s",
+            "pods are scheduled one after the other: a silent extender stops all of them so long",
+            "httpTimeout: 5s",
+        )
+    elif 0 < seconds < _SHORTEST_SECONDS:
+        yield Finding(
+            Severity.WARNING,
+            "timeout",
+            f"{place}.httpTimeout {shown(str(value))} is below 100ms",
+            "a pause of the extender or the network fails pods, which then back off",
+            "httpTimeout: 5s",
+        )
+
+
+def _check_tls(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
+    tls = read_object(extender.get("tlsConfig"), f"{place}.tlsConfig")
+    if extender.get("enableHTTPS") is True and not (tls.get("caFile") or tls.get("caData")):
+        yield Finding(
+            Severity.ERROR,
+            "no-ca",
+            f"{place}.enableHTTPS is true and tlsConfig has no caFile or caData",
+            "kube-scheduler then silently trusts any certificate",
+            "tlsConfig: {caFile: /etc/kubernetes/pki/ca.crt}",
+        )
+    elif tls.get("insecure") is True:
+        yield Finding(
+            Severity.ERROR,
+            "insecure",
+            f"{place}.tlsConfig.insecure is true",
+            "kube-scheduler trusts any certificate",
+            "tlsConfig: {insecure: false, caFile: /etc/kubernetes/pki/ca.crt}",
+        )
+    if extender.get("enableHTTPS") is True and str(extender.get("urlPrefix")).startswith("http:"):
+        yield Finding(
+            Severity.WARNING,
+            "plain-http",
+            f"{place}.urlPrefix begins with http: though enableHTTPS is true",
+            "the scheme of urlPrefix decides: nothing is encrypted",
+            f"urlPrefix: https{shown(str(extender['urlPrefix'])).removeprefix('http')}",
+        )

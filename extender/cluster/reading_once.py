@@ -1,0 +1,147 @@
+"""Reads a cluster once, in pages: for commands that print something and end."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+from msgspec import Raw
+
+from extender.cluster.api_objects import page_of, status_of
+from extender.cluster.cluster_config import ClusterConfig
+from extender.cluster.connection import ApiConnection, ApiResponse, ConnectionFaultError
+from extender.cluster.manifests import Manifests
+from extender.cluster.reflector import NODES, RUNTIME_CLASSES
+from extender.decoding import (
+    DecodeError,
+    RawNode,
+    RawPod,
+    RawRuntimeClass,
+    decode,
+    explained_pod_of,
+    node_of,
+    runtime_class_of,
+)
+from extender.objects import Pod
+from extender.verdict import shown
+
+T = TypeVar("T")
+
+#: Objects a page, as client-go's pager has it.
+_PAGE: Final = "500"
+
+_SILENCE_SECONDS: Final = 30.0
+_PODS: Final = "/api/v1/pods"
+
+#: A continue token that has expired begins the list again, so often at most.
+_ATTEMPTS: Final = 3
+
+_GONE: Final = 410
+_OK: Final = 200
+_NOT_FOUND: Final = 404
+_UNAUTHORIZED: Final = 401
+
+
+class ReadError(Exception):
+    """The cluster could not be read; one line that says what was asked and why it failed."""
+
+
+class _ExpiredError(Exception):
+    """The continue token is too old."""
+
+
+class ClusterReader:
+    """One thread's way to read what it needs of a cluster. All methods raise ReadError."""
+
+    def __init__(self, config: ClusterConfig, *, silence: float = _SILENCE_SECONDS) -> None:
+        """silence: seconds without a byte after which an answer is given up."""
+        self._config = config
+        self._silence = silence
+        self._connection = ApiConnection(config)
+
+    def read_into(self, loaded: Manifests) -> None:
+        """Put all RuntimeClasses and Nodes into `loaded`, a page at a time."""
+        for raw in self._list(RUNTIME_CLASSES.path, RUNTIME_CLASSES.name):
+            runtime_class = runtime_class_of(self._decoded(raw, RawRuntimeClass))
+            loaded.runtime_classes[runtime_class.name] = runtime_class
+        for raw in self._list(NODES.path, NODES.name):
+            node = node_of(self._decoded(raw, RawNode))
+            loaded.nodes[node.name] = node
+
+    def pending_pods(self) -> Mapping[str, Pod]:
+        """The pods in phase Pending, by NAMESPACE/NAME."""
+        found = {}
+        for raw in self._list(_PODS, "Pod", {"fieldSelector": "status.phase=Pending"}):
+            pod = self._pod(raw)
+            found[f"{pod.namespace}/{pod.name}"] = pod
+        return found
+
+    def find_pod(self, namespace: str, name: str) -> Pod | None:
+        """One pod; None when there is none."""
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+        status, body = self._get(path, {})
+        if status == _NOT_FOUND:
+            return None
+        self._check(path, status, body)
+        return self._pod(Raw(body))
+
+    def _pod(self, raw: Raw) -> Pod:
+        try:
+            return explained_pod_of(decode(raw, RawPod, "Pod"), "Pod")
+        except DecodeError as error:
+            raise ReadError(str(error)) from None
+
+    @staticmethod
+    def _decoded(raw: Raw, kind: type[T]) -> T:
+        try:
+            return decode(raw, kind)
+        except DecodeError as error:
+            raise ReadError(str(error)) from None
+
+    def _list(self, path: str, kind: str, query: Mapping[str, str] | None = None) -> Iterator[Raw]:
+        for attempt in range(_ATTEMPTS):
+            try:
+                yield from self._pages(path, kind, query or {})
+            except _ExpiredError:
+                if attempt == _ATTEMPTS - 1:
+                    raise ReadError(f"{self._config.host}{path}: changes too fast") from None
+            else:
+                return
+
+    def _pages(self, path: str, kind: str, query: Mapping[str, str]) -> Iterator[Raw]:
+        token = ""
+        while True:
+            more = {"continue": token} if token else {}
+            status, body = self._get(path, {**query, "limit": _PAGE, **more})
+            if status == _GONE and token:
+                raise _ExpiredError
+            self._check(path, status, body)
+            try:
+                page = page_of(body, kind)
+            except DecodeError as error:
+                raise ReadError(f"{self._config.host}{path}: {error}") from None
+            yield from page.items
+            token = page.continue_token
+            if not token:
+                return
+
+    def _get(self, path: str, query: Mapping[str, str]) -> tuple[int, bytes]:
+        try:
+            response = self._connection.get(path, query, silence=self._silence)
+            if response.status == _UNAUTHORIZED:
+                response.close()
+                self._connection.rejected()
+                response = self._connection.get(path, query, silence=self._silence)
+            return response.status, self._body(response)
+        except ConnectionFaultError as error:
+            raise ReadError(f"{self._config.host}: {error}") from None
+
+    def _body(self, response: ApiResponse) -> bytes:
+        try:
+            return response.read_all(self._silence)
+        finally:
+            response.close()
+
+    def _check(self, path: str, status: int, body: bytes) -> None:
+        if status != _OK:
+            said = shown(status_of(body).message)
+            raise ReadError(f"{self._config.host}{path}: {status} {said}".rstrip())

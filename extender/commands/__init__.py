@@ -1,0 +1,1 @@
+"""The commands that print something and end: explain, nodes, check."""

@@ -1,0 +1,61 @@
+"""Flags that explain, nodes and check have in common."""
+
+import argparse
+import os
+from collections.abc import Sequence
+
+from extender import __version__
+from extender.commands.cluster_state import Source
+from extender.flags import PROGRAM, CommandParser, with_environment
+from extender.predicates.runtimeclass import HandlerCheck
+from extender.verbs.matching import Policy
+
+
+def command_parser(program: str, command: str, description: str) -> CommandParser:
+    """A parser with the flags that each command has; program is how it was called."""
+    parser = CommandParser(prog=f"{program} {command}", description=description)
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; repeatable")
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="what is printed"
+    )
+    group = parser.add_argument_group("where the state of the cluster comes from")
+    group.add_argument(
+        "--manifests",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="file or folder of YAML or JSON with Nodes, RuntimeClasses and Pods; repeatable",
+    )
+    group.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        help="of the cluster to ask; without: the service account, else the default file",
+    )
+    group.add_argument("--context", metavar="NAME", help="of the kubeconfig")
+    # All commands take it; what is read once is read in pages.
+    parser.boolean_flag("--watch-list", default=True, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--handler-check",
+        choices=[each.value for each in HandlerCheck],
+        default=HandlerCheck.AUTO.value,
+        help="auto: a node that reports no runtime handlers passes; strict: it fails; off",
+    )
+    parser.boolean_flag(
+        "--toleration-comparison-operators",
+        default=False,
+        help="tolerations with Lt and Gt (gate TaintTolerationComparisonOperators)",
+    )
+    return parser
+
+
+def parse(parser: CommandParser, command: str, argv: Sequence[str]) -> argparse.Namespace:
+    return parser.parse_args(with_environment(parser, command, argv, os.environ))
+
+
+def source_of(flags: argparse.Namespace) -> Source:
+    return Source(tuple(flags.manifests), flags.kubeconfig, flags.context)
+
+
+def policy_of(flags: argparse.Namespace) -> Policy:
+    return Policy(HandlerCheck(flags.handler_check), flags.toleration_comparison_operators)

@@ -1,0 +1,147 @@
+"""check: lints RuntimeClasses, nodes and a kube-scheduler configuration."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from extender.checks.config_fields import Circumstances, SchedulerConfigError
+from extender.checks.finding import Finding, worst_first
+from extender.checks.runtimeclasses import check_classes, check_pods, check_tolerations
+from extender.checks.scheduler_config import (
+    check_scheduler_config,
+    our_extenders,
+)
+from extender.cluster.cluster_config import ClusterConfig, ConfigError
+from extender.commands.arguments import command_parser, parse, policy_of, source_of
+from extender.commands.cluster_state import ClusterState, load_cluster
+from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer, warn
+from extender.commands.probing import probe
+from extender.commands.progress import Progress
+from extender.flags import UsageError
+from extender.printing.finding_texts import findings_document, findings_text
+from extender.verbs.matching import Policy
+from extender.verbs.support import Support
+
+_VERSION: Final = re.compile(r"v?(?P<major>[0-9]{1,3})\.(?P<minor>[0-9]{1,3})(?:[.+-].*)?")
+
+#: kube-scheduler's configuration is a few hundred lines.
+_MAX_CONFIG_BYTES: Final = 16 * 2**20
+
+
+def kubernetes_version(text: str) -> tuple[int, int]:
+    """1.36, v1.36.2 or 1.36.2-gke.100 as (major, minor)."""
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a version such as 1.36")
+    return int(match["major"]), int(match["minor"])
+
+
+def check_command(program: str, argv: Sequence[str]) -> int:
+    """Exit code 0 when all is sound, 1 with findings. Raises UsageError."""
+    parser = command_parser(
+        program, "check", "Lints RuntimeClasses, nodes and a kube-scheduler configuration."
+    )
+    parser.add_argument(
+        "--scheduler-config", metavar="FILE", help="a KubeSchedulerConfiguration v1 to lint too"
+    )
+    parser.add_argument(
+        "--kubernetes-version",
+        type=kubernetes_version,
+        metavar="VERSION",
+        help="of the kube-scheduler, such as 1.36",
+    )
+    parser.boolean_flag(
+        "--no-admission-plugin",
+        default=False,
+        help="kube-apiserver runs with --disable-admission-plugins=RuntimeClass",
+    )
+    parser.boolean_flag(
+        "--probe", default=False, help="ask the configured extenders whether they are ready"
+    )
+    flags = parse(parser, "check", argv)
+    if not flags.scheduler_config and (flags.probe or flags.no_admission_plugin):
+        raise UsageError("--probe and --no-admission-plugin need --scheduler-config FILE")
+    config = _read_config(flags.scheduler_config) if flags.scheduler_config else None
+    source = source_of(flags)
+    state = None
+    looked_at = []
+    findings: list[Finding] = []
+    if config is None or source.is_given or _has_cluster():
+        state = load_cluster(source, Progress())
+        for warning in state.warnings:
+            warn(parser.prog, warning)
+        findings += _check_cluster(state, policy_of(flags), parser.prog)
+        looked_at.append(
+            f"{len(state.snapshot.runtime_classes)} RuntimeClasses,"
+            f" {len(state.snapshot.nodes)} nodes"
+        )
+    if config is not None:
+        broken = any(each.check == "handler-absent" for each in findings) if state else None
+        circumstances = Circumstances(
+            not flags.no_admission_plugin, flags.kubernetes_version, broken
+        )
+        findings += _check_config(flags.scheduler_config, config, circumstances, flags.probe)
+        looked_at.append(str(flags.scheduler_config))
+    findings = worst_first(findings)
+    print_answer(
+        flags.output,
+        findings_document(findings),
+        lambda screen: findings_text(findings, ", ".join(looked_at), screen),
+    )
+    return EXIT_DOES_NOT_FIT if findings else EXIT_FITS
+
+
+def _has_cluster() -> bool:
+    """Whether there is a cluster to look at, where no flag names one."""
+    try:
+        ClusterConfig()
+    except ConfigError:
+        return False
+    return True
+
+
+def _check_cluster(state: ClusterState, policy: Policy, program: str) -> list[Finding]:
+    snapshot = state.snapshot
+    findings = check_classes(snapshot, Support(policy.handler_check), policy)
+    classes = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
+    if snapshot.nodes:
+        findings += check_tolerations(classes, state.taints)
+    else:
+        warn(program, "no Node is known: what depends on nodes was not checked")
+    findings += check_pods(state.pods.pending().values(), snapshot.runtime_classes)
+    return findings
+
+
+def _check_config(
+    name: str, config: dict[str, Any], circumstances: Circumstances, probing: bool
+) -> list[Finding]:
+    try:
+        findings = check_scheduler_config(config, circumstances)
+        if probing:
+            for place, extender in our_extenders(config):
+                findings += probe(place, extender)
+    except SchedulerConfigError as error:
+        raise UsageError(f"--scheduler-config {name}: {error}") from None
+    return findings
+
+
+def _read_config(name: str) -> dict[str, Any]:
+    """The first document of the file. Raises UsageError."""
+    where = f"--scheduler-config {name}"
+    try:
+        with Path(name).open("rb") as file:
+            text = file.read(_MAX_CONFIG_BYTES + 1)
+        if len(text) > _MAX_CONFIG_BYTES:
+            raise UsageError(f"{where}: over {_MAX_CONFIG_BYTES} bytes")
+        documents = [each for each in yaml.safe_load_all(text) if each is not None]
+    except OSError as error:
+        raise UsageError(f"{where}: {error.strerror}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: invalid YAML: {' '.join(str(error).split())}") from None
+    if not documents or not isinstance(documents[0], dict):
+        raise UsageError(f"{where}: expected a KubeSchedulerConfiguration")
+    return documents[0]

@@ -1,0 +1,100 @@
+"""The state of the cluster, read once: from manifests, or from an API server in pages."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from extender.cluster.cluster_config import ClusterConfig, ConfigError
+from extender.cluster.manifests import ManifestError, Manifests, load_manifests
+from extender.cluster.reading_once import ClusterReader, ReadError
+from extender.cluster.store import SnapshotStore
+from extender.commands.progress import Progress
+from extender.flags import UsageError
+from extender.objects import Pod, Taint
+from extender.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What --manifests, --kubeconfig and --context say."""
+
+    manifests: tuple[str, ...] = ()
+    kubeconfig: str | None = None
+    context: str | None = None
+
+    @property
+    def is_given(self) -> bool:
+        return bool(self.manifests or self.kubeconfig or self.context)
+
+
+class Pods(Protocol):
+    """The pods of the cluster, asked for as needed. Both raise UsageError."""
+
+    def find(self, namespace: str, name: str) -> Pod | None: ...
+    def pending(self) -> Mapping[str, Pod]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """taints are all that nodes have, of every effect; warnings are for a person to read."""
+
+    snapshot: Snapshot
+    taints: frozenset[Taint]
+    pods: Pods
+    warnings: list[str] = field(default_factory=list)
+
+
+def load_cluster(source: Source, progress: Progress) -> ClusterState:
+    """Read nodes and RuntimeClasses. Raises UsageError for what can't be read."""
+    if source.manifests and (source.kubeconfig or source.context):
+        raise UsageError("--manifests and --kubeconfig or --context exclude each other")
+    loaded = Manifests()
+    with progress.showing(lambda: f"{len(loaded.nodes):,} nodes read"):
+        try:
+            if source.manifests:
+                load_manifests(source.manifests, loaded)
+                return _state(loaded, ManifestPods(loaded))
+            reader = ClusterReader(ClusterConfig(source.kubeconfig, source.context))
+            reader.read_into(loaded)
+        except (ManifestError, ConfigError, ReadError) as error:
+            raise UsageError(str(error)) from None
+        return _state(loaded, LivePods(reader))
+
+
+def _state(loaded: Manifests, pods: Pods) -> ClusterState:
+    store = SnapshotStore()
+    store.replace_all(loaded.nodes.values(), loaded.runtime_classes.values())
+    taints = frozenset(taint for node in loaded.nodes.values() for taint in node.taints)
+    return ClusterState(store.snapshot, taints, pods, loaded.warnings)
+
+
+class ManifestPods:
+    """The pods of manifests; all count as pending, since nobody says which are bound."""
+
+    def __init__(self, loaded: Manifests) -> None:
+        self._loaded = loaded
+
+    def find(self, namespace: str, name: str) -> Pod | None:
+        return self._loaded.pods.get(f"{namespace}/{name}")
+
+    def pending(self) -> Mapping[str, Pod]:
+        return self._loaded.pods
+
+
+class LivePods:
+    """The pods of a cluster."""
+
+    def __init__(self, reader: ClusterReader) -> None:
+        self._reader = reader
+
+    def find(self, namespace: str, name: str) -> Pod | None:
+        try:
+            return self._reader.find_pod(namespace, name)
+        except ReadError as error:
+            raise UsageError(str(error)) from None
+
+    def pending(self) -> Mapping[str, Pod]:
+        try:
+            return self._reader.pending_pods()
+        except ReadError as error:
+            raise UsageError(str(error)) from None

@@ -1,0 +1,43 @@
+"""Prints a command's answer: JSON, or text that fits the terminal."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import orjson
+
+from extender.printing.tables import DEFAULT_WIDTH, Screen
+
+#: The exit codes of commands that judge something; 2 is flags.EXIT_USAGE.
+EXIT_FITS: Final = 0
+EXIT_DOES_NOT_FIT: Final = 1
+
+
+def screen() -> Screen:
+    """The terminal that stdout is, if it is one; https://no-color.org is heeded."""
+    width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
+    colours = (
+        sys.stdout.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") not in (None, "", "dumb")
+    )
+    return Screen(width, colours)
+
+
+def print_answer(output: str, document: Mapping[str, Any], text: Callable[[Screen], str]) -> None:
+    if output == "json":
+        answer = orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+    else:
+        answer = text(screen())
+    try:
+        sys.stdout.write(answer)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough, as `head` has. Python would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def warn(command: str, text: str) -> None:
+    print(f"{command}: warning: {text}", file=sys.stderr)

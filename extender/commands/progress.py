@@ -1,0 +1,46 @@
+"""A line on the terminal that says how far a command has come, once it takes a while."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+#: Who waits for less needs no word.
+PATIENCE_SECONDS: Final = 1.0
+_REFRESH_SECONDS: Final = 0.2
+_ERASE: Final = "\r\x1b[K"
+
+
+class Progress:
+    """Writes to stderr from a thread of its own, and only to a terminal."""
+
+    def __init__(self, *, shown: bool | None = None) -> None:
+        self._shown = sys.stderr.isatty() if shown is None else shown
+
+    @contextmanager
+    def showing(self, describe: Callable[[], str]) -> Iterator[None]:
+        """While the block runs, tell what `describe` says."""
+        if not self._shown:
+            yield
+            return
+        done = threading.Event()
+        thread = threading.Thread(target=self._tell, args=(describe, done), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def _tell(self, describe: Callable[[], str], done: threading.Event) -> None:
+        started = time.monotonic()
+        if done.wait(PATIENCE_SECONDS):
+            return
+        while True:
+            seconds = time.monotonic() - started
+            print(f"{_ERASE}{describe()}, {seconds:.0f} s", end="", file=sys.stderr, flush=True)
+            if done.wait(_REFRESH_SECONDS):
+                break
+        print(_ERASE, end="", file=sys.stderr, flush=True)

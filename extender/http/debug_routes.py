@@ -1,0 +1,172 @@
+"""The endpoints that people ask: explain, the RuntimeClasses, their nodes, a node's classes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from flask import Flask, Response, request
+
+from extender.checks.runtimeclasses import check_classes
+from extender.http.errors import error_response
+from extender.http.explain_wire import ExplainArgs, decode_explain_args
+from extender.http.service import ERROR_PREFIX, Service, UndecidedError
+from extender.http.verb_routes import read_body
+from extender.http.wire import BadRequestError, NodeItems, encode
+from extender.printing import texts
+from extender.printing.documents import (
+    Document,
+    class_nodes_document,
+    classes_document,
+    explanation_document,
+    node_document,
+    nodes_document,
+    scores_document,
+    states_of,
+)
+from extender.printing.tables import Screen
+from extender.snapshot import Snapshot
+from extender.verbs.candidates import described_nodes, nodes_of
+from extender.verbs.explain import explain
+from extender.verbs.explain_scores import explain_scores
+from extender.verbs.support import classes_of_node, nodes_of_class
+from extender.verdict import shown
+
+_MAX_LIMIT_DIGITS: Final = 9
+
+Text = Callable[[Mapping[str, Any], Screen], str]
+
+
+class NotFoundError(Exception):
+    """What is asked about does not exist; becomes a 404."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What the query of a debug request says. Reading it raises BadRequestError."""
+
+    text: bool
+    all_nodes: bool
+    limit: int | None
+
+
+def read_query(args: Mapping[str, str]) -> Query:
+    output, nodes, limit = args.get("output", "json"), args.get("nodes", ""), args.get("limit")
+    if output not in ("json", "text"):
+        raise BadRequestError(f"output: expected json or text, got {shown(output)!r}")
+    if nodes not in ("", "all"):
+        raise BadRequestError(f"nodes: expected all, got {shown(nodes)!r}")
+    if limit is not None and not (
+        limit.isascii() and limit.isdigit() and len(limit) <= _MAX_LIMIT_DIGITS
+    ):
+        raise BadRequestError(f"limit: expected a whole number, got {shown(limit)!r}")
+    return Query(output == "text", nodes == "all", None if limit is None else int(limit))
+
+
+def pod_key(text: str) -> tuple[str, str]:
+    """NAMESPACE/NAME. Raises BadRequestError."""
+    namespace, slash, name = text.partition("/")
+    if not slash or not namespace or not name or "/" in name:
+        raise BadRequestError(f"pod: expected NAMESPACE/NAME, got {shown(text)!r}")
+    return namespace, name
+
+
+class DebugRoutes:
+    """Answers made from the newest snapshot; an unfinished sync is a 503."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def explain(self) -> Response:
+        query = read_query(request.args)
+        if request.method == "POST":
+            args = decode_explain_args(read_body(self._service.max_body_bytes))
+        else:
+            namespace, name = pod_key(request.args.get("pod", ""))
+            pod = self._service.find_pod(namespace, name)
+            if pod is None:
+                raise NotFoundError(f'Pod "{shown(namespace)}/{shown(name)}" not found')
+            args = ExplainArgs(pod, None)
+        return _answer(self._explanation(args, query), texts.explanation_text, query)
+
+    def _explanation(self, args: ExplainArgs, query: Query) -> Document:
+        service, pod = self._service, args.pod
+        runtime_class, snapshot = service.resolve(pod)
+        described = isinstance(args.nodes, NodeItems)
+        self._check_synced(snapshot, nodes=not described)
+        if isinstance(args.nodes, NodeItems):
+            wanted = frozenset(runtime_class.node_selector if runtime_class else ())
+            candidates = described_nodes(args.nodes.nodes, args.nodes.names().names, wanted)
+        else:
+            candidates = nodes_of(snapshot, args.nodes.names if args.nodes else None)
+        explanation = explain(pod, runtime_class, candidates, service.policy)
+        document = explanation_document(explanation)
+        if query.all_nodes:
+            document["nodes"] = nodes_document(explanation)
+            if not described:
+                # kube-scheduler asks for the scores of nodes that passed every filter.
+                asked = candidates.names if args.nodes else explanation.passing
+                document["scores"] = scores_document(
+                    explain_scores(
+                        runtime_class, snapshot, asked, service.preferences, service.policy
+                    )
+                )
+        return document
+
+    def runtime_classes(self) -> Response:
+        query, snapshot = read_query(request.args), self._synced()
+        findings = check_classes(snapshot, self._service.support, self._service.policy)
+        counts = self._service.support.counts(snapshot).nodes
+        document = classes_document(snapshot, counts, findings)
+        return _answer(document, texts.classes_text, query)
+
+    def class_nodes(self, name: str) -> Response:
+        query, snapshot = read_query(request.args), self._synced()
+        runtime_class = snapshot.runtime_classes.get(name)
+        if runtime_class is None:
+            raise NotFoundError(f'RuntimeClass "{shown(name)}" not found')
+        nodes = nodes_of_class(runtime_class, snapshot, self._service.policy)
+        states = states_of(nodes.matching[: query.limit], snapshot)
+        document = class_nodes_document(name, nodes, states, query.limit)
+        return _answer(document, texts.class_nodes_text, query)
+
+    def node(self, name: str) -> Response:
+        query, snapshot = read_query(request.args), self._synced()
+        shape = snapshot.shape(name.encode("utf-8", "replace"))
+        if shape is None:
+            raise NotFoundError(f'Node "{shown(name)}" not found')
+        by_name = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
+        classes = classes_of_node(shape, by_name, self._service.policy)
+        return _answer(node_document(name, shape, classes), texts.node_text, query)
+
+    def _synced(self) -> Snapshot:
+        snapshot = self._service.source.snapshot
+        self._check_synced(snapshot, nodes=True)
+        return snapshot
+
+    @staticmethod
+    def _check_synced(snapshot: Snapshot, *, nodes: bool) -> None:
+        if not snapshot.runtime_classes_synced:
+            raise UndecidedError(f"{ERROR_PREFIX}RuntimeClasses not synced yet")
+        if nodes and not snapshot.nodes_synced:
+            raise UndecidedError(f"{ERROR_PREFIX}nodes not synced yet")
+
+
+def _answer(document: Document, text: Text, query: Query) -> Response:
+    if query.text:
+        return Response(text(document, Screen()), content_type="text/plain; charset=utf-8")
+    return Response(encode(document), mimetype="application/json")
+
+
+def install_debug(app: Flask, service: Service) -> None:
+    """Adds the routes; the errors they share with the verbs are handled there."""
+    routes = DebugRoutes(service)
+    app.add_url_rule("/explain", "explain", routes.explain, methods=["GET", "POST"])
+    app.add_url_rule("/runtimeclasses", "runtimeclasses", routes.runtime_classes, methods=["GET"])
+    app.add_url_rule(
+        "/runtimeclasses/<name>/nodes", "class_nodes", routes.class_nodes, methods=["GET"]
+    )
+    app.add_url_rule("/nodes/<name>", "node", routes.node, methods=["GET"])
+
+    @app.errorhandler(NotFoundError)
+    def not_found(error: NotFoundError) -> Response:
+        return error_response(404, str(error))

@@ -1,0 +1,52 @@
+"""What POST /explain takes: a Pod as kubectl prints it, or ExtenderArgs as kube-scheduler sends."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from msgspec import Raw
+
+from extender.decoding import DecodeError, RawPod, explained_pod_of
+from extender.http.wire import (
+    NULL,
+    BadRequestError,
+    NodeItems,
+    decode_args,
+    decode_or_refuse,
+    top_level,
+)
+from extender.names import NameRun
+from extender.objects import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainArgs:
+    """A pod with its affinity and overhead; nodes is None where all known ones are meant."""
+
+    pod: Pod
+    nodes: NameRun | NodeItems | None
+
+
+def decode_explain_args(body: bytes) -> ExplainArgs:
+    """Read a Pod, or ExtenderArgs with or without nodes. Raises BadRequestError."""
+    fields = top_level(body)
+    if "pod" not in fields:
+        if not fields.keys() & {"metadata", "spec"} or _kind(fields) != "Pod":
+            raise BadRequestError("body: expected a Pod or ExtenderArgs")
+        return ExplainArgs(_decode_pod(Raw(body)), None)
+    pod = _decode_pod(fields["pod"])
+    if fields.get("nodenames", NULL) == NULL and fields.get("nodes", NULL) == NULL:
+        return ExplainArgs(pod, None)
+    return ExplainArgs(pod, decode_args(body).nodes)
+
+
+def _kind(fields: Mapping[str, Raw]) -> str:
+    return decode_or_refuse(fields["kind"], str, "kind") if "kind" in fields else "Pod"
+
+
+def _decode_pod(raw: Raw) -> Pod:
+    if raw == NULL:
+        raise BadRequestError("Pod: missing")
+    try:
+        return explained_pod_of(decode_or_refuse(raw, RawPod, "Pod"), "Pod")
+    except DecodeError as error:
+        raise BadRequestError(str(error)) from None

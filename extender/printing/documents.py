@@ -1,0 +1,170 @@
+"""The JSON shapes of the debug answers, the same from an endpoint and from a command.
+
+Keys are those of the interface; what a list adds for people (scores, state, leftOut) stands
+beside them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import orjson
+
+from extender.checks.finding import Finding, Severity
+from extender.objects import RuntimeClass, Shape, Toleration
+from extender.snapshot import Snapshot
+from extender.verbs.explain import Explanation
+from extender.verbs.explain_scores import NodeScore
+from extender.verbs.support import ClassNodes, node_state
+from extender.verdict import Reason
+
+Document = dict[str, object]
+
+#: Nodes named per reason.
+NAMED_NODES: Final = 5
+
+
+def explanation_document(explanation: Explanation) -> Document:
+    pod = explanation.pod
+    return {
+        "pod": f"{pod.namespace or 'default'}/{pod.name}",
+        "runtimeClass": pod.runtime_class_name,
+        "feasible": explanation.feasible,
+        "total": explanation.total,
+        "summary": explanation.summary,
+        "reasons": [
+            {
+                "reason": group.text,
+                "code": group.code.value,
+                "origin": group.origin.value,
+                "count": len(group.nodes),
+                "nodes": _texts(group.nodes[:NAMED_NODES]),
+            }
+            for group in explanation.reasons
+        ],
+        "requirements": [
+            {"kind": each.kind, "text": each.text, "origin": each.origin.value}
+            for each in explanation.requirements
+        ],
+        "warnings": list(explanation.warnings),
+    }
+
+
+def nodes_document(explanation: Explanation) -> Mapping[str, str]:
+    """By node its reason, empty where it fits."""
+    found = dict.fromkeys(explanation.passing, "")
+    for group in explanation.reasons:
+        found.update(dict.fromkeys(group.nodes, group.text))
+    return {_text(name): text for name, text in sorted(found.items())}
+
+
+def scores_document(scores: Iterable[tuple[bytes, NodeScore]]) -> Mapping[str, object]:
+    return {
+        _text(name): {"cost": each.cost, "score": each.score, "serves": list(each.serves)}
+        for name, each in scores
+    }
+
+
+def classes_document(
+    snapshot: Snapshot, matching: Mapping[str, int], findings: Iterable[Finding]
+) -> Document:
+    """Every class by name, with how many nodes match it, and the findings that are about it."""
+    warnings: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.severity is not Severity.ADVICE:
+            for name in finding.runtime_classes:
+                warnings.setdefault(name, []).append(f"{finding.what}: {finding.why}")
+    classes = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
+    total = len(snapshot.nodes)
+    return {
+        "items": [
+            _class_document(each, matching[each.name], total, warnings.get(each.name, []))
+            for each in classes
+        ]
+    }
+
+
+def _class_document(
+    runtime_class: RuntimeClass, matching: int, total: int, warnings: Sequence[str]
+) -> Document:
+    return {
+        "name": runtime_class.name,
+        "handler": runtime_class.handler,
+        "nodeSelector": dict(runtime_class.node_selector),
+        "tolerations": [_toleration(each) for each in runtime_class.tolerations],
+        "overhead": dict(runtime_class.overhead),
+        "matchingNodes": matching,
+        "notMatchingNodes": total - matching,
+        "warnings": list(warnings),
+    }
+
+
+def _toleration(toleration: Toleration) -> Mapping[str, str]:
+    fields = {
+        "key": toleration.key,
+        "operator": toleration.operator,
+        "value": toleration.value,
+        "effect": toleration.effect,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def states_of(names: Iterable[bytes], snapshot: Snapshot) -> Mapping[bytes, Sequence[str]]:
+    """How those of the nodes are that something is to be said of."""
+    states = {}
+    for name in names:
+        shape = snapshot.shape(name)
+        state = node_state(shape) if shape else ()
+        if state:
+            states[name] = state
+    return states
+
+
+def class_nodes_document(
+    name: str, nodes: ClassNodes, states: Mapping[bytes, Sequence[str]], limit: int | None
+) -> Document:
+    """limit cuts each list of names; leftOut is how many names are cut in all."""
+    lists = [nodes.matching, *(names for _, names in nodes.not_matching)]
+    left_out = sum(max(0, len(names) - limit) for names in lists) if limit is not None else 0
+    return {
+        "runtimeClass": name,
+        "matching": _texts(nodes.matching[:limit]),
+        "notMatching": [
+            {
+                "reason": reason.text,
+                "code": reason.code.value,
+                "count": len(names),
+                "nodes": _texts(names[:limit]),
+            }
+            for reason, names in nodes.not_matching
+        ],
+        "leftOut": left_out,
+        "state": {
+            _text(each): list(states[each]) for each in nodes.matching[:limit] if each in states
+        },
+    }
+
+
+def node_document(
+    name: str, shape: Shape, classes: Sequence[tuple[RuntimeClass, Reason | None]]
+) -> Document:
+    return {
+        "node": name,
+        "handlers": sorted(each.name for each in shape.handlers),
+        "supported": [each.name for each, reason in classes if reason is None],
+        "notSupported": [
+            {"runtimeClass": each.name, "reason": reason.text, "code": reason.code.value}
+            for each, reason in classes
+            if reason is not None
+        ],
+        "state": list(node_state(shape)),
+    }
+
+
+def _text(name: bytes) -> str:
+    """A name that travels as the content of its JSON string."""
+    text: str = orjson.loads(b'"' + name + b'"') if b"\\" in name else name.decode()
+    return text
+
+
+def _texts(names: Iterable[bytes]) -> list[str]:
+    return list(map(_text, names))

@@ -1,0 +1,104 @@
+"""Tables that fit a terminal: columns are as wide as they need, the widest wrap when they must."""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import zip_longest
+from typing import Final
+
+#: Between two columns, as kubectl has it.
+_GAP: Final = "   "
+
+#: A column is not made narrower than this; on a terminal that is narrower still, lines overflow.
+_LEAST: Final = 8
+
+#: Where nothing says how wide the reader's terminal is.
+DEFAULT_WIDTH: Final = 100
+
+
+class Colour(Enum):
+    """What a colour means; the value is its SGR code."""
+
+    GOOD = "32"
+    BAD = "31"
+    DOUBTFUL = "33"
+    QUIET = "2"
+    STRONG = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What is printed on: its width in characters, and whether it shows colours."""
+
+    width: int = DEFAULT_WIDTH
+    colours: bool = False
+
+    def paint(self, text: str, colour: Colour | None) -> str:
+        return f"\x1b[{colour.value}m{text}\x1b[0m" if colour and self.colours and text else text
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    text: str
+    colour: Colour | None = None
+
+
+Row = Sequence[str | Cell]
+
+
+def table(screen: Screen, headers: Sequence[str], rows: Sequence[Row]) -> str:
+    """The rows under their headers, a line or more each; nothing but "none" without rows."""
+    if not rows:
+        return "none\n"
+    cells = [[Cell(header, Colour.STRONG) for header in headers]]
+    cells += [[each if isinstance(each, Cell) else Cell(each) for each in row] for row in rows]
+    widths = _widths([max(len(row[n].text) for row in cells) for n in range(len(headers))], screen)
+    return "".join(_lines(screen, row, widths) for row in cells)
+
+
+def _widths(natural: Sequence[int], screen: Screen) -> Sequence[int]:
+    widths = list(natural)
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - screen.width
+    while excess > 0:
+        widest = max(range(len(widths)), key=widths.__getitem__)
+        if widths[widest] <= _LEAST:
+            break
+        # Down to the second widest at once, then both, a character at a time.
+        others = [width for n, width in enumerate(widths) if n != widest]
+        floor = max(_LEAST, max(others, default=0))
+        cut = max(1, min(excess, widths[widest] - floor))
+        widths[widest] -= cut
+        excess -= cut
+    return widths
+
+
+def _lines(screen: Screen, row: Sequence[Cell], widths: Sequence[int]) -> str:
+    wrapped = [_wrap(cell.text, width) for cell, width in zip(row, widths, strict=True)]
+    lines = []
+    for parts in zip_longest(*wrapped, fillvalue=""):
+        line = _GAP.join(
+            screen.paint(part, cell.colour) + " " * (width - len(part))
+            for part, cell, width in zip(parts, row, widths, strict=True)
+        )
+        lines.append(line.rstrip() + "\n")
+    return "".join(lines)
+
+
+def _wrap(text: str, width: int) -> Sequence[str]:
+    return textwrap.wrap(text, max(width, 1), break_on_hyphens=False) or [""]
+
+
+def paragraph(screen: Screen, text: str, indent: str = "", first: str | None = None) -> str:
+    """Text in lines that fit; first stands before the first line, indent before the others."""
+    return (
+        textwrap.fill(
+            text,
+            max(screen.width, 20),
+            initial_indent=indent if first is None else first,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        + "\n"
+    )

@@ -1,0 +1,94 @@
+"""The nodes that an explanation is about: all of a snapshot, or those of a request."""
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import orjson
+
+from extender.decoding import decode
+from extender.objects import Node, Shape, shape_of
+from extender.snapshot import Shapes, Snapshot
+
+_Labels: Final = dict[str, str]
+
+
+class Labels(Protocol):
+    """The labels of known nodes, by position."""
+
+    def __call__(self, position: int) -> Mapping[str, str]: ...
+
+    def glimpse(self, keys: Collection[str]) -> Callable[[int], Hashable]:
+        """What is equal only for nodes with the same labels of these keys, and quick to come by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Nodes in columns: names, and the id of each one's shape, 0 for one that is not known."""
+
+    names: Sequence[bytes]
+    ids: Sequence[int]
+    shapes: Shapes
+    labels: Labels
+
+
+class _StoredLabels:
+    """Labels as a snapshot keeps them: canonical JSON (cluster.store.canonical_labels)."""
+
+    def __init__(self, snapshot: Snapshot, names: Sequence[bytes]) -> None:
+        # The snapshot, not its dictionary: the store uses that again once nobody has its table.
+        self._snapshot = snapshot
+        self._names = names
+
+    def __call__(self, position: int) -> Mapping[str, str]:
+        return decode(self._snapshot.labels[self._names[position]], _Labels)
+
+    def glimpse(self, keys: Collection[str]) -> Callable[[int], Hashable]:
+        """The values as they stand in the JSON: decoding all labels takes twice as long."""
+        # A quote within a value is escaped, so this stands nowhere but at the key.
+        needles = [orjson.dumps(key) + b':"' for key in keys]
+        labels, names = self._snapshot.labels, self._names
+
+        def look(position: int) -> Hashable:
+            raw = labels[names[position]]
+            values: list[bytes | None] = []
+            for needle in needles:
+                start = raw.find(needle)
+                if start < 0:
+                    values.append(None)
+                    continue
+                start += len(needle)
+                value = raw[start : raw.index(b'"', start)]
+                values.append(raw if value.endswith(b"\\") else value)
+            return tuple(values)
+
+        return look
+
+
+class _DescribedLabels:
+    """Labels of nodes that came with the request."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+
+    def __call__(self, position: int) -> Mapping[str, str]:
+        return self._nodes[position].labels
+
+    def glimpse(self, keys: Collection[str]) -> Callable[[int], Hashable]:
+        return lambda position: tuple(map(self._nodes[position].labels.get, keys))
+
+
+def nodes_of(snapshot: Snapshot, names: Sequence[bytes] | None = None) -> Candidates:
+    """The named nodes of a snapshot in that order; all of them by name when None."""
+    asked = sorted(snapshot.nodes) if names is None else names
+    ids = list(map(snapshot.nodes.__getitem__, asked))
+    return Candidates(asked, ids, snapshot.shapes, _StoredLabels(snapshot, asked))
+
+
+def described_nodes(
+    nodes: Sequence[Node], names: Sequence[bytes], wanted: frozenset[tuple[str, str]]
+) -> Candidates:
+    """Nodes as a request describes them; names in their order, wanted as for shape_of."""
+    number: dict[Shape, int] = {}
+    ids = [number.setdefault(shape_of(node, wanted), len(number) + 1) for node in nodes]
+    return Candidates(names, ids, Shapes(tuple(number)), _DescribedLabels(nodes))

@@ -1,0 +1,236 @@
+"""The explain verb: why a pod fits or does not, node by node, by all static requirements.
+
+In order: the RuntimeClass (semantics of the filter verb), the pod's own nodeSelector, its required
+node affinity, taints by the pod's own tolerations, cordon. The first that fails is the node's
+reason. What changes with other pods (resources, ports, volumes, spreading) is not judged.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from extender.objects import Pod, RuntimeClass, Shape, Taint
+from extender.predicates.node_selector import RequiredNodeAffinity
+from extender.predicates.runtimeclass import conflict_reason
+from extender.predicates.tolerations import (
+    TolerationSet,
+    find_untolerated_taint,
+    tolerates_cordon,
+)
+from extender.verbs.candidates import Candidates
+from extender.verbs.explain_origin import Origin, class_part_origin
+from extender.verbs.explain_requirements import Requirement, requirements_of
+from extender.verbs.explain_warnings import Findings, warnings_of
+from extender.verbs.matching import Policy, Verdicts, group_refusals
+from extender.verdict import (
+    CORDONED,
+    POD_AFFINITY,
+    POD_SELECTOR,
+    POD_TAINT,
+    Code,
+    Reason,
+    not_found,
+)
+
+_ORIGINS: Final = {
+    Code.POD_SELECTOR: Origin.POD,
+    Code.POD_AFFINITY: Origin.POD,
+    Code.POD_TAINT: Origin.POD,
+    Code.CORDONED: Origin.NODE,
+    Code.UNKNOWN_NODE: Origin.NODE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonGroup:
+    """The nodes refused with one text for one cause, in the order they were asked about."""
+
+    text: str
+    code: Code
+    origin: Origin
+    nodes: Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What there is to say of a pod; reasons with most nodes first, then by text."""
+
+    pod: Pod
+    runtime_class: RuntimeClass | None
+    total: int
+    passing: Sequence[bytes]
+    reasons: Sequence[ReasonGroup]
+    requirements: Sequence[Requirement]
+    warnings: Sequence[str]
+
+    @property
+    def feasible(self) -> int:
+        return len(self.passing)
+
+    @property
+    def summary(self) -> str:
+        """In kube-scheduler's form: pkg/scheduler/framework/types.go FitError.Error, v1.36.2."""
+        available = f"{self.feasible}/{self.total} nodes are available"
+        counts: dict[str, int] = {}
+        for group in self.reasons:
+            counts[group.text] = counts.get(group.text, 0) + len(group.nodes)
+        texts = sorted(f"{count} {text}" for text, count in counts.items())
+        return f"{available}: {', '.join(texts)}." if texts else f"{available}."
+
+
+def explain(
+    pod: Pod, runtime_class: RuntimeClass | None, candidates: Candidates, policy: Policy
+) -> Explanation:
+    """Judge a pod on nodes.
+
+    runtime_class is the one the pod names, None where it names none or there is none; the pod has
+    its required node affinity and overhead (decoding.explained_pod_of).
+    """
+    by_class = _judge_class(pod, runtime_class, candidates, policy)
+    judged = _judge_pod(pod, by_class, candidates, policy)
+    groups = _group(pod, runtime_class, candidates, judged)
+    findings = Findings(
+        only_class_tolerates=_only_class_tolerates(pod, runtime_class, candidates, judged, policy),
+        refused_by_own_selector=len(judged.select(candidates.ids, _codes_of(judged, POD_SELECTOR))),
+    )
+    return Explanation(
+        pod,
+        runtime_class,
+        len(candidates.names),
+        judged.passing(candidates.names),
+        groups,
+        requirements_of(pod, runtime_class, policy),
+        warnings_of(pod, runtime_class, findings),
+    )
+
+
+def _judge_class(
+    pod: Pod, runtime_class: RuntimeClass | None, candidates: Candidates, policy: Policy
+) -> Verdicts:
+    """What the filter verb says, and unknown nodes: no pod is known to fit one."""
+    settled = None
+    if pod.runtime_class_name and runtime_class is None:
+        settled = not_found(pod.runtime_class_name)
+    elif runtime_class is not None:
+        settled = conflict_reason(pod, runtime_class)
+    if settled is not None:
+        return Verdicts.uniform(len(candidates.ids), settled)
+    table = candidates.shapes.verdicts(
+        runtime_class, pod, policy.handler_check, policy.comparison_operators
+    )
+    codes = list(map(table.codes.__getitem__, candidates.ids))
+    return Verdicts(codes, table.reasons)
+
+
+def _judge_pod(pod: Pod, by_class: Verdicts, candidates: Candidates, policy: Policy) -> Verdicts:
+    """The verdicts with those of the pod's own requirements, where the class has none to make."""
+    number: dict[Reason | None, int] = {
+        reason: code for code, reason in enumerate(by_class.reasons)
+    }
+    number.setdefault(None, len(number))
+    passes = number[None]
+    own = TolerationSet(pod.tolerations, comparison_operators=policy.comparison_operators)
+    shapes = [_taint_or_cordon(shape, own) for shape in candidates.shapes.shapes]
+    by_shape = [passes, *(number.setdefault(reason, len(number)) for reason in shapes)]
+    label_reason = _label_check(pod, candidates)
+    codes = list(by_class.codes)
+    for position, code in enumerate(codes):
+        if code == passes:
+            reason = label_reason(position) if label_reason else None
+            codes[position] = (
+                by_shape[candidates.ids[position]]
+                if reason is None
+                else number.setdefault(reason, len(number))
+            )
+    return Verdicts(codes, tuple(number))
+
+
+def _taint_or_cordon(shape: Shape, own: TolerationSet) -> Reason | None:
+    if find_untolerated_taint(shape.taints, own) is not None:
+        return POD_TAINT
+    if shape.unschedulable and not tolerates_cordon(own):
+        return CORDONED
+    return None
+
+
+def _label_check(pod: Pod, candidates: Candidates) -> Callable[[int], Reason | None] | None:
+    """What a node's labels and name mean to the pod's own requirements; None without any.
+
+    Remembered by the labels looked at: of 65,000 nodes few differ in those.
+    """
+    if not pod.node_selector and pod.node_affinity is None:
+        return None
+    terms = pod.node_affinity or ()
+    affinity = None if pod.node_affinity is None else RequiredNodeAffinity(terms)
+    # Names are only ever compared with these: to any other name they all say the same.
+    named = {
+        value.encode() for term in terms for each in term.match_fields for value in each.values
+    }
+    keys = {*pod.node_selector, *(each.key for term in terms for each in term.match_expressions)}
+    glimpse = candidates.labels.glimpse(keys)
+    known: dict[Hashable, Reason | None] = {}
+
+    def judge(labels: Mapping[str, str], name: str) -> Reason | None:
+        if any(labels.get(key) != value for key, value in pod.node_selector.items()):
+            return POD_SELECTOR
+        return None if affinity is None or affinity.matches(labels, name) else POD_AFFINITY
+
+    def check(position: int) -> Reason | None:
+        name = candidates.names[position] if named else b""
+        if name not in named:
+            name = b""
+        seen = (name, glimpse(position))
+        if seen not in known:
+            known[seen] = judge(candidates.labels(position), name.decode())
+        return known[seen]
+
+    return check
+
+
+def _group(
+    pod: Pod, runtime_class: RuntimeClass | None, candidates: Candidates, verdicts: Verdicts
+) -> Sequence[ReasonGroup]:
+    """The refused nodes by text; those of one text by cause, which plain texts do not tell."""
+    example = dict(zip(verdicts.codes, candidates.ids, strict=True))
+    groups = []
+    for group in group_refusals(verdicts).groups:
+        causes: dict[tuple[Code, Origin], list[int]] = {}
+        for code in group.codes:
+            reason = verdicts.reasons[code]
+            assert reason is not None
+            origin = _ORIGINS.get(reason.code)
+            if origin is None:
+                shape_id = example[code]
+                shape = candidates.shapes.shapes[shape_id - 1] if shape_id else None
+                origin = class_part_origin(reason.code, pod, runtime_class, shape)
+            causes.setdefault((reason.code, origin), []).append(code)
+        for (short, origin), codes in causes.items():
+            nodes = verdicts.select(candidates.names, codes)
+            groups.append(ReasonGroup(group.text, short, origin, nodes))
+    return sorted(groups, key=lambda each: (-len(each.nodes), each.text, each.code))
+
+
+def _only_class_tolerates(
+    pod: Pod,
+    runtime_class: RuntimeClass | None,
+    candidates: Candidates,
+    judged: Verdicts,
+    policy: Policy,
+) -> Mapping[Taint, int]:
+    """Taints that keep the pod away though its class tolerates them, with their nodes' number."""
+    counts: Counter[Taint] = Counter()
+    if runtime_class is None or POD_TAINT not in judged.reasons:
+        return counts
+    own = TolerationSet(pod.tolerations, comparison_operators=policy.comparison_operators)
+    # A node that comes as far as this check has no taint that pod and class both don't tolerate.
+    refused = judged.select(candidates.ids, _codes_of(judged, POD_TAINT))
+    for shape_id, nodes in Counter(refused).items():
+        for taint in candidates.shapes.shapes[shape_id - 1].taints:
+            if not own.tolerates(taint):
+                counts[taint] += nodes
+    return counts
+
+
+def _codes_of(verdicts: Verdicts, reason: Reason) -> list[int]:
+    return [code for code, each in enumerate(verdicts.reasons) if each == reason]

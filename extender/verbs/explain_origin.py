@@ -1,0 +1,55 @@
+"""Where a requirement comes from: the class, the pod, or both, once admission has merged them.
+
+plugin/pkg/admission/runtimeclass copies a class's nodeSelector and tolerations into the pod
+(v1.36.2). What stands in both with one key and value is told as `Both`, whoever wrote it first.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from extender.objects import Pod, RuntimeClass, Shape, Toleration
+from extender.predicates.node_selector import missing_labels
+from extender.verdict import Code
+
+
+class Origin(StrEnum):
+    RUNTIME_CLASS = "RuntimeClass"
+    POD = "Pod"
+    BOTH = "Both"
+    NODE = "Node"
+
+
+_CLASS_ALONE: Final = frozenset({Code.HANDLER, Code.NOT_FOUND, Code.CONFLICT})
+
+
+def normal(toleration: Toleration) -> Toleration:
+    """The toleration with its default operator written out."""
+    if toleration.operator:
+        return toleration
+    return Toleration(toleration.key, "Equal", toleration.value, toleration.effect)
+
+
+def is_merged(pod: Pod, runtime_class: RuntimeClass) -> bool:
+    """Whether the pod carries all that its class would give it, and that is anything."""
+    own = set(map(normal, pod.tolerations))
+    given = {normal(each) for each in runtime_class.tolerations}
+    return (
+        bool(runtime_class.node_selector or given)
+        and given <= own
+        and not missing_labels(runtime_class.node_selector, pod.node_selector)
+    )
+
+
+def class_part_origin(
+    code: Code, pod: Pod, runtime_class: RuntimeClass | None, shape: Shape | None
+) -> Origin:
+    """The origin of a reason that the filter verb gives; shape is one of a node that has it."""
+    if code in _CLASS_ALONE:
+        return Origin.RUNTIME_CLASS
+    if runtime_class is None or code is Code.FEATURE:
+        return Origin.POD  # that asks for the feature
+    if code is Code.SELECTOR and shape is not None:
+        missing = (e for e in runtime_class.node_selector if e not in shape.selector_entries)
+        carried = not missing_labels(missing, pod.node_selector)
+        return Origin.BOTH if carried else Origin.RUNTIME_CLASS
+    return Origin.BOTH if is_merged(pod, runtime_class) else Origin.RUNTIME_CLASS

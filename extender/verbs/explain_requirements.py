@@ -1,0 +1,102 @@
+"""What a pod requires of a node, a line each, in the order it is judged."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from extender.objects import Pod, RuntimeClass, SelectorRequirement, SelectorTerm, Toleration
+from extender.predicates.runtimeclass import HandlerCheck
+from extender.verbs.explain_origin import Origin, normal
+from extender.verbs.matching import Policy
+from extender.verdict import shown
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One requirement; kind is the field of the pod or class that it stands in."""
+
+    kind: str
+    text: str
+    origin: Origin
+
+
+def requirements_of(
+    pod: Pod, runtime_class: RuntimeClass | None, policy: Policy
+) -> Sequence[Requirement]:
+    return [
+        *_of_class(pod, runtime_class),
+        *_of_handler(pod, runtime_class, policy),
+        *_of_pod(pod, runtime_class),
+    ]
+
+
+def _of_class(pod: Pod, runtime_class: RuntimeClass | None) -> Iterator[Requirement]:
+    if pod.runtime_class_name:
+        yield Requirement("runtimeClass", shown(pod.runtime_class_name), Origin.POD)
+    if runtime_class is None:
+        return
+    for key, value in runtime_class.node_selector:
+        origin = Origin.BOTH if pod.node_selector.get(key) == value else Origin.RUNTIME_CLASS
+        yield Requirement("nodeSelector", _entry(key, value), origin)
+    own = set(map(normal, pod.tolerations))
+    for toleration in runtime_class.tolerations:
+        origin = Origin.BOTH if normal(toleration) in own else Origin.RUNTIME_CLASS
+        yield Requirement("toleration", toleration_text(toleration), origin)
+
+
+def _of_handler(
+    pod: Pod, runtime_class: RuntimeClass | None, policy: Policy
+) -> Iterator[Requirement]:
+    if policy.handler_check is HandlerCheck.OFF:
+        return
+    if runtime_class is not None:
+        yield Requirement("handler", shown(runtime_class.handler), Origin.RUNTIME_CLASS)
+    if pod.features.user_namespaces:
+        yield Requirement("feature", "user namespaces", Origin.POD)
+    if pod.features.recursive_read_only_mounts:
+        yield Requirement("feature", "recursive read-only mounts", Origin.POD)
+
+
+def _of_pod(pod: Pod, runtime_class: RuntimeClass | None) -> Iterator[Requirement]:
+    of_class = dict(runtime_class.node_selector) if runtime_class else {}
+    for key, value in sorted(pod.node_selector.items()):
+        if of_class.get(key) != value:
+            yield Requirement("nodeSelector", _entry(key, value), Origin.POD)
+    if pod.node_affinity is not None:
+        yield Requirement("nodeAffinity", _affinity(pod.node_affinity), Origin.POD)
+    given = {normal(each) for each in runtime_class.tolerations} if runtime_class else set()
+    for toleration in pod.tolerations:
+        if normal(toleration) not in given:
+            yield Requirement("toleration", toleration_text(toleration), Origin.POD)
+
+
+def _entry(key: str, value: str) -> str:
+    return f"{shown(key)}={shown(value)}"
+
+
+def toleration_text(toleration: Toleration) -> str:
+    """As `kubectl describe` prints it: KEY=VALUE:EFFECT, KEY:EFFECT op=Exists."""
+    each = normal(toleration)
+    text = f"{each.key}={each.value}" if each.value else each.key
+    if each.effect:
+        text += f":{each.effect}"
+    if each.operator != "Equal":
+        text += f" op={each.operator}"
+    return shown(text.strip())
+
+
+def _affinity(terms: Sequence[SelectorTerm]) -> str:
+    if not terms:
+        return "no term, which no node matches"
+    return " or ".join(map(_term, terms))
+
+
+def _term(term: SelectorTerm) -> str:
+    parts = [_expression(each) for each in (*term.match_expressions, *term.match_fields)]
+    return " and ".join(parts) or "an empty term, which no node matches"
+
+
+def _expression(requirement: SelectorRequirement) -> str:
+    words = [requirement.key, requirement.operator]
+    if requirement.values:
+        words.append(f"({', '.join(requirement.values)})")
+    return shown(" ".join(words))

@@ -1,0 +1,166 @@
+"""What a person should know of a pod beside its reasons: what to add, and what has gone stale."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from extender.objects import Pod, RuntimeClass, Taint, Toleration
+from extender.predicates.node_selector import conflicting_key
+from extender.predicates.tolerations import TolerationSet
+from extender.validation import quantities_equal
+from extender.verdict import shown
+
+#: Keys that say where a node is, not what it runs: a pod's author selects by them, a class hardly.
+_PLACES: Final = (
+    "kubernetes.io/hostname",
+    "topology.kubernetes.io/",
+    "failure-domain.beta.kubernetes.io/",
+)
+
+#: Said of a pod that no API server has seen yet.
+_UNLESS_ADMITTED: Final = ", to which admission may add the class's when it is created"
+
+#: Stale entries told; a pod may carry thousands.
+_MAX_ENTRIES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What judging the nodes has brought to light.
+
+    only_class_tolerates: taints with the number of nodes they keep the pod away from though the
+    class tolerates them. refused_by_own_selector: nodes that only the pod's nodeSelector refuses.
+    """
+
+    only_class_tolerates: Mapping[Taint, int]
+    refused_by_own_selector: int
+
+
+def warnings_of(pod: Pod, runtime_class: RuntimeClass | None, findings: Findings) -> Sequence[str]:
+    if runtime_class is None:
+        return []
+    return [
+        *_missing_tolerations(pod, runtime_class, findings.only_class_tolerates),
+        *_stale_selector(pod, runtime_class, findings.refused_by_own_selector),
+        *_overhead(pod, runtime_class),
+    ]
+
+
+def _missing_tolerations(
+    pod: Pod, runtime_class: RuntimeClass, taints: Mapping[Taint, int]
+) -> Iterator[str]:
+    """A line per toleration to add, naming the taint it is for."""
+    told = set()
+    for taint, nodes in sorted(taints.items(), key=lambda item: (-item[1], str(item[0]))):
+        tolerating = (
+            index
+            for index, each in enumerate(runtime_class.tolerations)
+            if TolerationSet([each]).tolerates(taint)
+        )
+        index = next(tolerating, None)
+        if index is None or index in told:
+            continue
+        told.add(index)
+        toleration = runtime_class.tolerations[index]
+        yield (
+            f"{_nodes(nodes)} taint {shown(str(taint))}, which only RuntimeClass"
+            f' "{shown(runtime_class.name)}" tolerates; kube-scheduler looks at the pod\'s own'
+            f" tolerations{_UNLESS_ADMITTED if not pod.uid else ''}. Add to its spec.tolerations,"
+            " which a Pending pod still accepts: "
+            + toleration_json(toleration, _seconds(runtime_class, index))
+        )
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node has" if count == 1 else f"{count} nodes have"
+
+
+def _seconds(runtime_class: RuntimeClass, index: int) -> int | None:
+    seconds = runtime_class.toleration_seconds
+    return seconds[index] if index < len(seconds) else None
+
+
+def toleration_json(toleration: Toleration, seconds: int | None = None) -> str:
+    """The toleration as one line of JSON, which is YAML too."""
+    fields: dict[str, object] = {
+        name: value
+        for name, value in (
+            ("key", toleration.key),
+            ("operator", toleration.operator),
+            ("value", toleration.value),
+            ("effect", toleration.effect),
+        )
+        if value
+    }
+    if seconds is not None:
+        fields["tolerationSeconds"] = seconds
+    return json.dumps(fields)
+
+
+def _stale_selector(pod: Pod, runtime_class: RuntimeClass, refused: int) -> Iterator[str]:
+    """Entries of the pod that today's class does not have.
+
+    Who wrote them is not recorded, so it is told only where it matters, or where the overhead
+    shows that the class has changed since.
+    """
+    conflict = conflicting_key(pod.node_selector, runtime_class.node_selector)
+    if conflict is not None:
+        key, own, wanted = conflict
+        yield (
+            f"the pod carries nodeSelector {shown(key)}={shown(own)} where RuntimeClass"
+            f' "{shown(runtime_class.name)}" has {shown(key)}={shown(wanted)}: if the admission'
+            " plugin merged it, the class has changed since the pod was created; re-create the pod"
+        )
+    if not refused and not _overhead_is_stale(pod, runtime_class):
+        return
+    of_class = {key for key, _ in runtime_class.node_selector}
+    entries = [
+        f"{shown(key)}={shown(value)}"
+        for key, value in sorted(pod.node_selector.items())
+        if key not in of_class and not key.startswith(_PLACES)
+    ]
+    for entry in entries[:_MAX_ENTRIES]:
+        yield (
+            f"the pod carries nodeSelector {entry}, which RuntimeClass"
+            f' "{shown(runtime_class.name)}" does not have today: if the admission plugin merged'
+            " it, the class has changed since the pod was created; re-create the pod"
+        )
+
+
+def _overhead_is_stale(pod: Pod, runtime_class: RuntimeClass) -> bool:
+    return bool(pod.overhead) and not _same_quantities(pod.overhead, runtime_class.overhead)
+
+
+def _same_quantities(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    return one.keys() == other.keys() and all(
+        _equal(value, other[name]) for name, value in one.items()
+    )
+
+
+def _equal(one: str, other: str) -> bool:
+    try:
+        return quantities_equal(one, other)
+    except ValueError:
+        return False
+
+
+def _overhead(pod: Pod, runtime_class: RuntimeClass) -> Iterator[str]:
+    name = shown(runtime_class.name)
+    if _overhead_is_stale(pod, runtime_class):
+        today = _quantities(runtime_class.overhead)
+        yield (
+            f'the pod carries overhead {_quantities(pod.overhead)}, RuntimeClass "{name}" has'
+            f" {today} today: the class has changed since the pod was created; re-create the pod"
+        )
+    elif pod.uid and runtime_class.overhead and not pod.overhead:
+        yield (
+            f"the pod carries no overhead, RuntimeClass"
+            f' "{name}" has {_quantities(runtime_class.overhead)}: it was created without the'
+            " admission plugin or before the class had one, and is scheduled as if it cost nothing;"
+            " overhead can't be changed, re-create the pod"
+        )
+
+
+def _quantities(overhead: Mapping[str, str]) -> str:
+    return shown(", ".join(f"{name}={value}" for name, value in sorted(overhead.items()))) or "none"

@@ -1,0 +1,227 @@
+"""Explain: origins, what the in-tree merge changes, and what is warned of."""
+
+import json
+from typing import Any, Final
+
+import orjson
+import pytest
+import yaml
+
+from extender.cluster.manifests import Manifests, read_manifest
+from extender.cluster.store import SnapshotStore
+from extender.decoding import RawPod, decode, explained_pod_of
+from extender.objects import Handler, Node, Pod, RuntimeClass, Taint, Toleration
+from extender.verbs.candidates import nodes_of
+from extender.verbs.explain import Explanation, explain
+from extender.verbs.explain_origin import Origin
+from extender.verbs.matching import Policy
+from extender.verdict import Code
+from tests.vectors_file import RECORDED
+
+PODS: Final = list(yaml.safe_load_all((RECORDED / "admission" / "pods.yaml").read_text()))
+ADMITTED: Final = json.loads((RECORDED / "in-tree-admission" / "admitted.json").read_text())
+
+FEATURES: Final = Handler("", True, True)
+
+
+def recorded_classes() -> dict[str, RuntimeClass]:
+    loaded = Manifests()
+    read_manifest((RECORDED / "runtimeclasses.yaml").read_bytes(), "recorded", loaded)
+    return loaded.runtime_classes
+
+
+def pod_of(document: Any) -> Pod:
+    return explained_pod_of(decode(orjson.dumps(document), RawPod))
+
+
+def explained(pod: Pod, nodes: list[Node], classes: dict[str, RuntimeClass]) -> Explanation:
+    store = SnapshotStore()
+    store.replace_all(nodes, classes.values())
+    runtime_class = store.snapshot.runtime_classes.get(pod.runtime_class_name)
+    return explain(pod, runtime_class, nodes_of(store.snapshot), Policy())
+
+
+def reasons(explanation: Explanation) -> dict[str, tuple[Code, Origin, list[bytes]]]:
+    return {g.text: (g.code, g.origin, list(g.nodes)) for g in explanation.reasons}
+
+
+#: Nodes of every kind that these pods meet; z1 is where one of them wants to be.
+NODES: Final = [
+    Node("plain", {}, (), frozenset({FEATURES})),
+    Node("gvisor", {"sandbox.example/gvisor": "true"}, (), frozenset({Handler("runsc")})),
+    Node("gvisor-broken", {"sandbox.example/gvisor": "true"}, (), frozenset({Handler("runc")})),
+    Node("kata", {"sandbox.example/kata": "true", "topology.kubernetes.io/zone": "z1"}),
+    Node("kata-z2", {"sandbox.example/kata": "true", "topology.kubernetes.io/zone": "z2"}),
+    Node(
+        "kata-tainted",
+        {"sandbox.example/kata": "true", "topology.kubernetes.io/zone": "z1"},
+        (Taint("other", "", "NoExecute"),),
+    ),
+    Node("cordoned", {"sandbox.example/gvisor": "true"}, unschedulable=True),
+]
+
+
+@pytest.mark.parametrize("name", sorted(ADMITTED))
+def test_a_recorded_merge_changes_origins_and_no_reason(name: str) -> None:
+    """As the author wrote the pod, and as the in-tree admission plugin made it."""
+    (document,) = [
+        each
+        for each in PODS
+        if name in (each["metadata"].get("name"), each["metadata"].get("generateName"))
+    ]
+    given = {key: value for key, value in ADMITTED[name].items() if value is not None}
+    merged = {**document, "spec": {**document["spec"], **given}}
+    classes = recorded_classes()
+    before = reasons(explained(pod_of(document), NODES, classes))
+    after = reasons(explained(pod_of(merged), NODES, classes))
+    assert before.keys() == after.keys()
+    for text, (code, origin, nodes) in before.items():
+        new = Origin.BOTH if origin is Origin.RUNTIME_CLASS and code is not Code.HANDLER else origin
+        assert after[text] == (code, new, nodes)
+    if "gvisor" in name or "kata" in name:
+        assert Origin.BOTH in {origin for _, origin, _ in after.values()}
+
+
+def test_the_handler_stays_the_requirement_of_the_class_alone() -> None:
+    merged = Pod(runtime_class_name="gvisor", node_selector={"sandbox.example/gvisor": "true"})
+    found = reasons(explained(merged, NODES, recorded_classes()))
+    text = 'nodes don\'t match RuntimeClass "gvisor" (no runtime handler "runsc")'
+    assert found[text] == (Code.HANDLER, Origin.RUNTIME_CLASS, [b"gvisor-broken"])
+
+
+KATA: Final = RuntimeClass(
+    "kata",
+    "kata",
+    (("kata", "true"),),
+    (Toleration("sandbox", "Equal", "kata", "NoSchedule"),),
+    {"cpu": "250m"},
+    toleration_seconds=(None,),
+)
+POOL: Final = [
+    Node("a", {"kata": "true"}, (Taint("sandbox", "kata", "NoSchedule"),)),
+    Node("b", {"kata": "true"}, (Taint("sandbox", "kata", "NoSchedule"),)),
+    Node("c", {"kata": "true", "old": "1"}),
+]
+
+
+def kata(pod: Pod) -> Explanation:
+    return explained(pod, POOL, {"kata": KATA})
+
+
+def test_a_taint_that_only_the_class_tolerates_is_the_pods_and_the_toleration_is_printed() -> None:
+    explanation = kata(Pod(runtime_class_name="kata"))
+    assert reasons(explanation) == {
+        "node(s) had untolerated taint(s)": (Code.POD_TAINT, Origin.POD, [b"a", b"b"])
+    }
+    (warning,) = explanation.warnings
+    assert warning.startswith("2 nodes have taint sandbox=kata:NoSchedule")
+    toleration = json.loads(warning[warning.index("{") :])
+    assert toleration == {
+        "key": "sandbox",
+        "operator": "Equal",
+        "value": "kata",
+        "effect": "NoSchedule",
+    }
+
+
+def test_a_toleration_keeps_its_seconds_when_it_is_printed() -> None:
+    timed = RuntimeClass("kata", "kata", (), (Toleration("x", "Exists"),), toleration_seconds=(60,))
+    node = Node("a", {}, (Taint("x", "", "NoExecute"),))
+    (warning,) = explained(Pod(runtime_class_name="kata"), [node], {"kata": timed}).warnings
+    assert json.loads(warning[warning.index("{") :]) == {
+        "key": "x",
+        "operator": "Exists",
+        "tolerationSeconds": 60,
+    }
+
+
+@pytest.mark.parametrize(
+    ("pod", "said"),
+    [
+        pytest.param(Pod(overhead={"cpu": "0.25"}), [], id="overhead equal by value"),
+        pytest.param(Pod(overhead={"cpu": "1"}), ["overhead cpu=1,"], id="overhead of another day"),
+        pytest.param(
+            Pod(overhead={"cpu": "250m", "memory": "1Mi"}),
+            ["overhead cpu=250m, memory=1Mi,"],
+            id="overhead of one resource more",
+        ),
+        pytest.param(Pod(uid="u"), ["no overhead"], id="a pod that exists without overhead"),
+        pytest.param(Pod(), [], id="a pod that does not exist yet"),
+        pytest.param(
+            Pod(node_selector={"kata": "false"}), ["nodeSelector kata=false"], id="conflict"
+        ),
+        pytest.param(
+            Pod(node_selector={"old": "2"}), ["nodeSelector old=2"], id="keeps all nodes away"
+        ),
+        pytest.param(Pod(node_selector={"kata": "true"}), [], id="what the class has"),
+        pytest.param(
+            Pod(node_selector={"topology.kubernetes.io/zone": "z"}), [], id="a place, not a class"
+        ),
+        pytest.param(
+            Pod(node_selector={"old": "1"}, overhead={"cpu": "1"}),
+            ["nodeSelector old=1", "overhead cpu=1,"],
+            id="selector beside a stale overhead",
+        ),
+    ],
+)
+def test_stale_merges_are_named(pod: Pod, said: list[str]) -> None:
+    from dataclasses import replace
+
+    tolerant = replace(pod, runtime_class_name="kata", tolerations=KATA.tolerations)
+    warnings = kata(tolerant).warnings
+    assert len(warnings) == len(said)
+    for warning, words in zip(warnings, said, strict=True):
+        assert words in warning
+
+
+def test_a_class_without_overhead_today_makes_the_pods_stale() -> None:
+    bare = RuntimeClass("kata", "kata")
+    pod = Pod(runtime_class_name="kata", overhead={"cpu": "250m"})
+    (warning,) = explained(pod, POOL, {"kata": bare}).warnings
+    assert "none today" in warning
+
+
+def test_unknown_nodes_of_a_plain_pod_are_told_as_unknown() -> None:
+    store = SnapshotStore()
+    store.replace_all(POOL, [])
+    found = explain(Pod(), None, nodes_of(store.snapshot, [b"c", b"stranger"]), Policy())
+    assert found.passing == [b"c"]
+    assert reasons(found) == {
+        "nodes not yet known to the RuntimeClass extender": (
+            Code.UNKNOWN_NODE,
+            Origin.NODE,
+            [b"stranger"],
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    ("pod", "text"),
+    [
+        pytest.param(Pod(runtime_class_name="none"), "RuntimeClass not found", id="not found"),
+        pytest.param(
+            Pod(runtime_class_name="kata", node_selector={"kata": "no"}), "conflicts", id="conflict"
+        ),
+    ],
+)
+def test_what_the_pod_alone_decides_holds_for_unknown_nodes_too(pod: Pod, text: str) -> None:
+    store = SnapshotStore()
+    store.replace_all(POOL, [KATA])
+    runtime_class = store.snapshot.runtime_classes.get(pod.runtime_class_name)
+    found = explain(pod, runtime_class, nodes_of(store.snapshot, [b"a", b"x"]), Policy())
+    (group,) = found.reasons
+    assert text in group.text
+    assert list(group.nodes) == [b"a", b"x"]
+
+
+def test_beyond_eight_details_plain_texts_are_told_apart_by_cause() -> None:
+    """One text, but a taint and a handler are two causes."""
+    nodes = [
+        Node(f"n{index}", {"kata": "true"}, (Taint(f"t{index}", "", "NoSchedule"),))
+        for index in range(9)
+    ]
+    nodes.append(Node("z", {"kata": "true"}, (), frozenset({Handler("runc")})))
+    explanation = explained(Pod(runtime_class_name="kata"), nodes, {"kata": KATA})
+    plain = [g for g in explanation.reasons if g.text.endswith('"kata"')]
+    assert sorted(g.code for g in plain) == [Code.TAINT]
+    assert sum(len(g.nodes) for g in explanation.reasons) == 10
