@@ -1,6 +1,7 @@
 # Everything is installed into the checkout's own .venv; nothing outside it is touched.
 PYTHON ?= python3
 VENV := .venv
+export KUBEBUILDER_ASSETS ?= /usr/local/kubebuilder/bin
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # locust brings gevent and much else: an environment of its own, for the load tests only.
@@ -28,6 +29,10 @@ serve: $(READY) ## Start the service on the sample cluster
 test: $(READY) ## Run all tests but those that need a real cluster
 	$(BIN)/pytest
 
+.PHONY: e2e
+e2e: $(READY) ## Test with real etcd, kube-apiserver, kube-scheduler of KUBEBUILDER_ASSETS
+	$(BIN)/pytest -m e2e tests/e2e
+
 .PHONY: bench-webhook
 bench-webhook: $(READY) ## Time the admission webhook, 50 pods a second
 	$(BIN)/python -m loadtest.webhook
@@ -53,6 +58,10 @@ bench-growth: $(LOADTEST_READY) ## Filter time by names, nodes, shapes and Runti
 .PHONY: bench-start
 bench-start: $(LOADTEST_READY) ## Start-up, memory and filter on 65,000 nodes
 	$(LOADTEST)/bin/python -m loadtest.start $(FLAGS)
+
+.PHONY: bench-live
+bench-live: $(READY) ## Following a cluster of 65,000 nodes: start, heartbeats, watch restarts
+	$(BIN)/python -m loadtest.live $(FLAGS)
 
 .PHONY: bench-docs
 bench-docs: $(LOADTEST_READY) ## Put the output of the last three into docs/performance.md

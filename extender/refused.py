@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from extender.objects import Pod
+
 #: How long a refusal is remembered: a pod that is still Pending is asked about again after
 #: 5 minutes at the latest (kube-scheduler's flush of unschedulable pods).
 FORGET_SECONDS: Final = 600.0
@@ -17,15 +19,31 @@ MAX_NAME: Final = 253
 MAX_PODS: Final = 100_000
 
 
+#: A pod with more tolerations or nodeSelector entries than this is remembered without them: a
+#: list of thousands is legal, and the memory of 100,000 pods must have a limit.
+MAX_REQUIREMENTS: Final = 64
+
+#: Different requirements shared between the pods that have them, as the pods of a Deployment do.
+_MAX_SHARED: Final = 4096
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedPod:
-    """A pod that a filter call left without a node; at is the clock's time of the last refusal."""
+    """A pod that a filter call left without a node; at is the clock's time of the last refusal.
+
+    requirements is a pod without a name that wants the same; None where there was too much of it.
+    """
 
     namespace: str
     name: str
     uid: str
     runtime_class: str
     at: float
+    requirements: Pod | None = None
+
+    @property
+    def key(self) -> str:
+        return self.uid or f"{self.namespace}/{self.name}"
 
 
 class RefusedPods:
@@ -35,21 +53,54 @@ class RefusedPods:
     an answer that passes nodes costs one look into an almost always empty dictionary.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], *, keep_requirements: bool = False) -> None:
         self._clock = clock
+        self._keep_requirements = keep_requirements
         self._lock = threading.Lock()
         self._pods: OrderedDict[str, RefusedPod] = OrderedDict()
+        self._shared: dict[object, Pod] = {}
 
-    def refuse(self, namespace: str, name: str, uid: str, runtime_class: str) -> None:
-        if max(map(len, (namespace, name, uid, runtime_class))) > MAX_NAME:
-            return
-        pod = RefusedPod(namespace, name, uid, runtime_class, self._clock())
-        key = uid or f"{namespace}/{name}"
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def refuse(self, pod: Pod) -> bool:
+        """Remember the pod; answers whether it was remembered before."""
+        if max(map(len, (pod.namespace, pod.name, pod.uid, pod.runtime_class_name))) > MAX_NAME:
+            return False
         with self._lock:
-            self._pods.pop(key, None)
-            self._pods[key] = pod
+            refused = RefusedPod(
+                pod.namespace,
+                pod.name,
+                pod.uid,
+                pod.runtime_class_name,
+                self._clock(),
+                self._requirements(pod) if self._keep_requirements else None,
+            )
+            before = self._pods.pop(refused.key, None)
+            self._pods[refused.key] = refused
             if len(self._pods) > MAX_PODS:
                 self._pods.popitem(last=False)
+            return before is not None
+
+    def _requirements(self, pod: Pod) -> Pod | None:
+        if len(pod.tolerations) + len(pod.node_selector) > MAX_REQUIREMENTS:
+            return None
+        selector = tuple(sorted(pod.node_selector.items()))
+        key = (pod.runtime_class_name, selector, pod.tolerations, pod.features)
+        if len(self._shared) >= _MAX_SHARED:
+            self._shared.clear()
+        return self._shared.setdefault(
+            key,
+            Pod(
+                runtime_class_name=pod.runtime_class_name,
+                node_selector=dict(selector),
+                tolerations=pod.tolerations,
+                features=pod.features,
+            ),
+        )
+
+    def get(self, key: str) -> RefusedPod | None:
+        return self._pods.get(key)
 
     def admit(self, namespace: str, name: str, uid: str) -> None:
         """The pod has been given a node to choose from."""

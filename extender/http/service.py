@@ -1,6 +1,6 @@
 """What the routes need of the rest of the program, and how they find a pod's RuntimeClass."""
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Protocol
@@ -10,12 +10,13 @@ from extender.metrics import Metrics
 from extender.objects import Pod, RuntimeClass
 from extender.refused import RefusedPods
 from extender.snapshot import Snapshot
+from extender.undecided import ERROR_PREFIX as ERROR_PREFIX
+from extender.undecided import UndecidedError as UndecidedError
 from extender.verbs.matching import Policy
 from extender.verbs.prioritize import Preferences
+from extender.verbs.support import Support
 
 DEFAULT_MAX_BODY_BYTES: Final = 256 * 2**20
-
-ERROR_PREFIX: Final = "runtimeclass-extender: "
 
 
 class SnapshotSource(Protocol):
@@ -23,10 +24,6 @@ class SnapshotSource(Protocol):
 
     @property
     def snapshot(self) -> Snapshot: ...
-
-
-class UndecidedError(Exception):
-    """Nothing can be said yet; the text goes into the answer's Error."""
 
 
 class RuntimeClassLookup(Protocol):
@@ -41,6 +38,35 @@ def no_lookup(name: str) -> RuntimeClass | None:
     return None
 
 
+class PodLookup(Protocol):
+    """Finds a pod by name, for explain."""
+
+    def __call__(self, namespace: str, name: str) -> Pod | None:
+        """The pod with its affinity and overhead; None when there is none.
+
+        Raises UndecidedError when nobody answers.
+        """
+
+
+def no_pods(namespace: str, name: str) -> Pod | None:
+    return None
+
+
+class NodeEvents(Protocol):
+    """Waits a moment for the news that kube-scheduler may have before us."""
+
+    def __call__(self, judged: Snapshot, *, tried_before: bool) -> Iterable[Snapshot]:
+        """Snapshots newer than the one judged, as they come, for as long as is worth waiting.
+
+        tried_before: the pod was refused before, so an event has made kube-scheduler try it again.
+        """
+
+
+def no_node_events(judged: Snapshot, *, tried_before: bool) -> Iterable[Snapshot]:
+    """Nothing comes, as with manifests."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Service:
     """Everything a route may use, made once by the server."""
@@ -51,7 +77,8 @@ class Service:
     refused: RefusedPods
     policy: Policy = field(default_factory=Policy)
     lookup: RuntimeClassLookup = no_lookup
-    wait_for_node_event: Callable[[], bool] = lambda: False
+    find_pod: PodLookup = no_pods
+    node_events: NodeEvents = no_node_events
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     serve_metrics: bool = True
 
@@ -59,6 +86,11 @@ class Service:
     def preferences(self) -> Preferences:
         """What nodes cost; shared by prioritize and explain."""
         return Preferences(self.policy.handler_check)
+
+    @cached_property
+    def support(self) -> Support:
+        """Which nodes match which classes; shared by the debug answers."""
+        return Support(self.policy.handler_check)
 
     def runtime_class(self, pod: Pod, snapshot: Snapshot) -> RuntimeClass | None:
         """The class the pod names; None when it names none or there is none of that name.
@@ -71,3 +103,15 @@ class Service:
         if not snapshot.runtime_classes_synced:
             raise UndecidedError(f"{ERROR_PREFIX}RuntimeClasses not synced yet")
         return snapshot.runtime_classes.get(name) or self.lookup(name)
+
+    def resolve(self, pod: Pod) -> tuple[RuntimeClass | None, Snapshot]:
+        """The class the pod names, and the snapshot to judge nodes by.
+
+        A class that had to be looked up is in a newer snapshot only, with the labels it asks for.
+        Raises UndecidedError while the classes are not known.
+        """
+        snapshot = self.source.snapshot
+        runtime_class = self.runtime_class(pod, snapshot)
+        if runtime_class is None or pod.runtime_class_name in snapshot.runtime_classes:
+            return runtime_class, snapshot
+        return runtime_class, self.source.snapshot

@@ -1,0 +1,133 @@
+"""What kube-apiserver sends, as far as a reflector reads it: list pages, events, statuses.
+
+An object stays the raw bytes it came as until its kind's feed takes what it wants of it.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from extender.decoding import DecodeError, decode
+
+#: Set on the bookmark that ends a watch-list's initial events
+#: (k8s.io/apimachinery/pkg/apis/meta/v1 InitialEventsAnnotationKey, v1.36.2).
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+_NULL: Final = Raw(b"null")
+
+#: int() of more digits is refused by Python, and no revision of etcd is so long.
+_MAX_DIGITS: Final = 4000
+
+
+class _ListMetadata(Struct, rename="camel"):
+    resource_version: str | None = None
+    continue_token: str | None = msgspec.field(default=None, name="continue")
+
+
+class _Page(Struct):
+    kind: str | None = None
+    metadata: _ListMetadata | None = None
+    items: list[Raw] | None = None
+
+
+class Page(Struct):
+    """One page of a list; continue_token is empty on the last."""
+
+    resource_version: str
+    continue_token: str
+    items: list[Raw]
+
+
+def page_of(body: bytes, kind: str) -> Page:
+    """Decode a page of a `kind`List.
+
+    Raises DecodeError for anything else: what isn't surely the list must not empty the store.
+    """
+    page = decode(body, _Page)
+    if page.kind != f"{kind}List":
+        raise DecodeError(f"expected a {kind}List, got kind {page.kind!r}")
+    metadata = page.metadata or _ListMetadata()
+    if not metadata.resource_version:
+        raise DecodeError(f"{kind}List without resourceVersion")
+    return Page(metadata.resource_version, metadata.continue_token or "", page.items or [])
+
+
+class Event(Struct):
+    """One event of a watch."""
+
+    type: str = ""
+    object: Raw = _NULL
+
+
+class _BookmarkMetadata(Struct, rename="camel"):
+    resource_version: str | None = None
+    annotations: dict[str, str | None] | None = None
+
+
+class _BookmarkObject(Struct):
+    metadata: _BookmarkMetadata | None = None
+
+
+class Bookmark(Struct):
+    """How far a watch has come."""
+
+    resource_version: str
+    ends_initial_events: bool
+
+
+def bookmark_of(raw: Raw) -> Bookmark:
+    """Raises DecodeError."""
+    metadata = decode(raw, _BookmarkObject, "object").metadata or _BookmarkMetadata()
+    if not metadata.resource_version:
+        raise DecodeError("bookmark without resourceVersion")
+    ends = (metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+    return Bookmark(metadata.resource_version, ends)
+
+
+class _StatusDetails(Struct, rename="camel"):
+    retry_after_seconds: int | None = None
+
+
+class _Status(Struct):
+    code: int | None = None
+    reason: str | None = None
+    message: str | None = None
+    details: _StatusDetails | None = None
+
+
+class Status(Struct):
+    """An error that the API server tells; code 0 where it is none we can read."""
+
+    code: int
+    message: str
+    retry_after: float | None = None
+
+
+def status_of(raw: bytes | Raw) -> Status:
+    """The error in an ERROR event or in the body of a response; never raises."""
+    try:
+        status = decode(raw, _Status)
+    except DecodeError:
+        return Status(0, "")
+    seconds = status.details.retry_after_seconds if status.details else None
+    return Status(
+        status.code or 0,
+        status.message or status.reason or "",
+        float(seconds) if seconds else None,
+    )
+
+
+def revision(resource_version: str | None) -> int | None:
+    """A resourceVersion as a number of any size, to be compared; None for one that is none.
+
+    Comparable for built-in types since 1.35 (KEP-5504).
+    """
+    if not resource_version or not resource_version.isascii() or not resource_version.isdigit():
+        return None
+    return int(resource_version) if len(resource_version) <= _MAX_DIGITS else None
+
+
+def is_older(new: int | None, held: int | None) -> bool:
+    """Whether one revision surely came before the other."""
+    return new is not None and held is not None and new < held

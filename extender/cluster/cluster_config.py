@@ -1,0 +1,201 @@
+"""How to reach a cluster and as whom: the kubernetes package reads it, this follows its changes.
+
+The package is imported when a cluster is really asked for: that takes a fifth of a second.
+"""
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+_LOG: Final = logging.getLogger(__name__)
+
+#: Where Kubernetes mounts a service account (pkg/serviceaccount, v1.36.2).
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+#: Credentials are loaded again on a 401, at most so often.
+RELOAD_SECONDS: Final = 1.0
+
+_FILE_KEYS: Final = frozenset(
+    {"tokenFile", "client-certificate", "client-key", "certificate-authority"}
+)
+
+
+class ConfigError(Exception):
+    """There is no usable configuration; one line that says what, where and how to mend it."""
+
+
+class CredentialsError(Exception):
+    """The credentials can't be read at the moment."""
+
+
+Signature = tuple[tuple[str, int, int, int], ...]
+
+
+def _signature(files: list[Path]) -> Signature:
+    found = []
+    for file in files:
+        with contextlib.suppress(OSError):
+            status = file.stat()
+            found.append((str(file), status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(found)
+
+
+class ClusterConfig:
+    """How to reach a cluster and as whom; safe to use from any thread.
+
+    Loaded again when one of its files has changed, or when `rejected` tells of a 401: each time
+    with a new generation.
+    """
+
+    def __init__(self, kubeconfig: str | None = None, context: str | None = None) -> None:
+        """Raises ConfigError."""
+        self._context = context
+        self._in_cluster = not (kubeconfig or context) and _is_in_cluster()
+        self._paths = [] if self._in_cluster else _kubeconfig_paths(kubeconfig)
+        self._lock = threading.Lock()
+        self._loaded_at = time.monotonic()
+        self.generation = 0
+        self._configuration, self._files = self._load()
+        self._seen = _signature(self._files)
+
+    @property
+    def host(self) -> str:
+        return str(self._configuration.host)
+
+    def current(self) -> tuple[Any, int]:
+        """The package's Configuration and its generation."""
+        with self._lock:
+            if _signature(self._files) != self._seen:
+                self._reload()
+            return self._configuration, self.generation
+
+    def rejected(self) -> None:
+        """The API server has answered 401: load everything anew, exec plugins included."""
+        with self._lock:
+            if time.monotonic() - self._loaded_at >= RELOAD_SECONDS:
+                self._reload()
+
+    def authorization(self) -> str | None:
+        """The Authorization header of a request made now."""
+        configuration, _ = self.current()
+        try:
+            with self._lock:
+                settings = configuration.auth_settings()
+        except Exception as error:  # a token file that can't be read, of whatever kind
+            raise CredentialsError(f"credentials: {one_line(error)}") from None
+        value = settings.get("BearerToken", {}).get("value")
+        return " ".join(value.split()) if value else None
+
+    def _reload(self) -> None:
+        self._loaded_at = time.monotonic()
+        seen = _signature(self._files)
+        try:
+            self._configuration, self._files = self._load()
+            seen = _signature(self._files)
+            self.generation += 1
+        except ConfigError as error:
+            _LOG.error("configuration not reloaded, keeping the one before: %s", error)
+        self._seen = seen
+
+    def _load(self) -> tuple[Any, list[Path]]:
+        from kubernetes.client import Configuration
+
+        configuration: Any = Configuration()
+        if self._in_cluster:
+            _load_in_cluster(configuration)
+            return configuration, [SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"]
+        documents = _load_kubeconfig(configuration, self._paths, self._context)
+        return configuration, [*self._paths, *_files_named(documents)]
+
+
+def _is_in_cluster() -> bool:
+    return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and (SERVICE_ACCOUNT / "token").exists()
+
+
+def _kubeconfig_paths(kubeconfig: str | None) -> list[Path]:
+    text = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    words = [text] if kubeconfig else text.split(os.pathsep)
+    paths = [Path(word).expanduser() for word in words if word]
+    if kubeconfig and not paths[0].is_file():
+        raise ConfigError(f"--kubeconfig {kubeconfig}: no such file")
+    found = [path for path in paths if path.is_file()]
+    if not found:
+        raise ConfigError(
+            f"no cluster: not in a pod, and {text} does not exist; "
+            "give --kubeconfig FILE or --manifests PATH"
+        )
+    return found
+
+
+def one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _load_in_cluster(configuration: Any) -> None:
+    import kubernetes.config
+
+    load: Any = kubernetes.config.load_incluster_config
+    try:
+        load(client_configuration=configuration)
+    except Exception as error:  # the package raises all kinds
+        raise ConfigError(f"service account in {SERVICE_ACCOUNT}: {one_line(error)}") from None
+
+
+def _load_kubeconfig(
+    configuration: Any, paths: list[Path], context: str | None
+) -> list[tuple[Path, Any]]:
+    import kubernetes.config
+
+    load: Any = kubernetes.config.load_kube_config
+    where = os.pathsep.join(map(str, paths))
+    documents = []
+    for path in paths:
+        try:
+            documents.append((path, yaml.safe_load(path.read_bytes())))
+        except (OSError, yaml.YAMLError, ValueError) as error:
+            raise ConfigError(f"--kubeconfig {path}: {one_line(error)}") from None
+    if not all(isinstance(document, dict) for _, document in documents):
+        raise ConfigError(f"--kubeconfig {where}: not a kubeconfig")
+    _check_context(where, [document for _, document in documents], context)
+    try:
+        load(config_file=where, context=context, client_configuration=configuration)
+    except Exception as error:  # the package raises all kinds for what is wrong in the file
+        raise ConfigError(f"--kubeconfig {where}: {one_line(error)}") from None
+    return documents
+
+
+def _check_context(where: str, documents: list[Any], context: str | None) -> None:
+    names = sorted(
+        str(each.get("name"))
+        for document in documents
+        for each in document.get("contexts") or ()
+        if isinstance(each, dict)
+    )
+    if context and context not in names:
+        raise ConfigError(
+            f"--context {context}: not in {where}; it has {', '.join(names) or 'no contexts'}"
+        )
+    if not context and not any(document.get("current-context") for document in documents):
+        raise ConfigError(
+            f"--kubeconfig {where}: no current-context; choose one with --context: "
+            f"{', '.join(names) or 'it has none'}"
+        )
+
+
+def _files_named(documents: list[tuple[Path, Any]]) -> list[Path]:
+    """The files that kubeconfigs refer to: tokens and certificates."""
+    files = []
+    for path, document in documents:
+        for section, inner in (("users", "user"), ("clusters", "cluster")):
+            for each in document.get(section) or ():
+                entry = each.get(inner) if isinstance(each, dict) else None
+                if isinstance(entry, dict):
+                    names = (entry[key] for key in _FILE_KEYS & entry.keys())
+                    files += [path.parent / name for name in names if isinstance(name, str)]
+    return files

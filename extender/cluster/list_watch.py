@@ -1,0 +1,256 @@
+"""The list/watch protocol as a state machine: what to ask next, and how long to wait first.
+
+No I/O and no clock of its own; `extender.cluster.reflector` does what this says. Follows
+client-go tools/cache/reflector.go, v1.36.2, with the differences of docs/decisions.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from http import HTTPStatus
+from typing import Final
+
+from extender.cluster.api_objects import is_older, revision
+
+#: Objects a page: 500 nodes of 10 KB are 5 MB.
+PAGE_LIMIT: Final = 500
+
+FIRST_DELAY: Final = 0.8
+MAX_DELAY: Final = 30.0
+QUIET_SECONDS: Final = 120.0
+
+#: A server that asks for more patience than this is asked again all the same.
+MAX_RETRY_AFTER: Final = 60.0
+
+#: Up to a quarter more, so that several clients don't come back at once.
+_JITTER: Final = 0.25
+
+#: A watch that ends sooner has failed, else a server that ends each at once would be asked in a
+#: busy loop.
+SHORT_WATCH_SECONDS: Final = 1.0
+
+#: The server is asked to end a watch after so long, so that load spreads over API servers.
+MIN_WATCH_SECONDS: Final = 300
+MAX_WATCH_SECONDS: Final = 600
+
+#: Without a new object for so long, the initial events are taken to have no end.
+INITIAL_EVENTS_SECONDS: Final = 30.0
+
+#: kube-apiserver sends a bookmark a minute (cacher bookmarkFrequency, v1.36.2). A watch that is
+#: silent for longer may hang, and to watch again from where it was costs one request.
+SILENCE_SECONDS: Final = 90.0
+
+#: For the first byte of an answer, and between two pieces of a list.
+LIST_SILENCE_SECONDS: Final = 60.0
+
+#: Failures on one page before the list is begun anew.
+_MAX_PAGE_FAILURES: Final = 3
+
+#: Statuses with which a server says that it does not know sendInitialEvents.
+_NOT_SUPPORTED: Final = frozenset(
+    {
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.METHOD_NOT_ALLOWED,
+        HTTPStatus.NOT_ACCEPTABLE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+    }
+)
+
+
+class Step(Enum):
+    """What a reflector is doing."""
+
+    STREAM = "watch-list"
+    LIST = "list"
+    WATCH = "watch"
+
+
+class Reason(StrEnum):
+    """Why a request ended; the label `reason` of watch_restarts_total."""
+
+    CLOSED = "closed"
+    RESET = "reset"
+    SILENT = "silent"
+    UNREACHABLE = "unreachable"
+    EXPIRED = "expired"
+    THROTTLED = "throttled"
+    REFUSED = "refused"
+    STATUS = "status"
+    GARBAGE = "garbage"
+    NO_INITIAL_EVENTS_END = "no_initial_events_end"
+    EXCEPTION = "exception"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a request ended. lived: seconds since its answer began; events: received in it."""
+
+    reason: Reason
+    detail: str = ""
+    status: int = 0
+    retry_after: float | None = None
+    lived: float = 0.0
+    events: int = 0
+
+
+_REASONS: Final = {
+    HTTPStatus.GONE: Reason.EXPIRED,
+    HTTPStatus.TOO_MANY_REQUESTS: Reason.THROTTLED,
+    HTTPStatus.UNAUTHORIZED: Reason.REFUSED,
+    HTTPStatus.FORBIDDEN: Reason.REFUSED,
+}
+
+
+def reason_of_status(status: int) -> Reason:
+    return next((reason for code, reason in _REASONS.items() if code == status), Reason.STATUS)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to ask; query are the parameters, without those that say nothing."""
+
+    step: Step
+    query: dict[str, str]
+
+    @property
+    def is_first_page(self) -> bool:
+        return self.step is Step.LIST and "continue" not in self.query
+
+
+@dataclass(slots=True)
+class Backoff:
+    """0.8 s doubling to 30 s, a little more by chance, from the start again after 2 quiet minutes.
+
+    `chance` answers numbers from 0 to 1.
+    """
+
+    clock: Callable[[], float]
+    chance: Callable[[], float] = random.random
+    _failures: int = 0
+    _failed_at: float = field(default=float("-inf"))
+
+    def delay(self, *, first_free: bool = False) -> float:
+        """Count a failure; with first_free the first one costs no wait."""
+        now = self.clock()
+        if now - self._failed_at > QUIET_SECONDS:
+            self._failures = 0
+        self._failed_at = now
+        power = self._failures - first_free
+        self._failures = min(self._failures + 1, 16)
+        if power < 0:
+            return 0.0
+        return min(MAX_DELAY, FIRST_DELAY * 2.0**power) * (1 + _JITTER * self.chance())
+
+
+class ListWatch:
+    """The state of one kind's reflector. Its thread is the only one that uses it.
+
+    resource_version is how far it has come, empty before the first list.
+    """
+
+    def __init__(
+        self,
+        backoff: Backoff,
+        *,
+        watch_list: bool = True,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._backoff = backoff
+        self._streams = watch_list
+        self._chance = chance
+        self._continue = ""
+        self._page_failures = 0
+        self.resource_version = ""
+        self.step = self._first_step
+
+    @property
+    def _first_step(self) -> Step:
+        return Step.STREAM if self._streams else Step.LIST
+
+    def request(self) -> Request:
+        """What to ask now."""
+        if self.step is Step.LIST:
+            # No resourceVersion: the newest state. With "0", as client-go has it, the limit is
+            # ignored, and 65,000 nodes come as one body, maybe older than what we had.
+            query = {"limit": str(PAGE_LIMIT)}
+            if self._continue:
+                query["continue"] = self._continue
+            return Request(self.step, query)
+        span = MAX_WATCH_SECONDS - MIN_WATCH_SECONDS
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(MIN_WATCH_SECONDS + int(span * self._chance())),
+        }
+        if self.step is Step.STREAM:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        if self.resource_version:
+            query["resourceVersion"] = self.resource_version
+        return Request(self.step, query)
+
+    def page_received(self, resource_version: str, continue_token: str) -> bool:
+        """Whether the list is complete with this page."""
+        self._continue = continue_token
+        self._page_failures = 0
+        if not continue_token:
+            self._synced(resource_version)
+        return not continue_token
+
+    def initial_events_ended(self, resource_version: str) -> None:
+        self._synced(resource_version)
+
+    def _synced(self, resource_version: str) -> None:
+        self.resource_version = resource_version
+        self.step = Step.WATCH
+
+    def moved(self, resource_version: str) -> None:
+        """An event or bookmark has told a version; it never goes back."""
+        if self.step is Step.WATCH and not is_older(
+            revision(resource_version), revision(self.resource_version)
+        ):
+            self.resource_version = resource_version
+
+    def ended(self, ending: Ending) -> float:
+        """A request has ended: seconds to wait before the next one."""
+        delay = {
+            Step.LIST: self._list_ended,
+            Step.STREAM: self._stream_ended,
+            Step.WATCH: self._watch_ended,
+        }[self.step](ending)
+        return max(delay, min(ending.retry_after or 0.0, MAX_RETRY_AFTER))
+
+    def _list_ended(self, ending: Ending) -> float:
+        had_token = bool(self._continue)
+        self._page_failures += 1
+        same_page = (
+            ending.reason not in (Reason.EXPIRED, Reason.GARBAGE, Reason.EXCEPTION)
+            and self._page_failures < _MAX_PAGE_FAILURES
+        )
+        if not same_page:
+            self._continue = ""
+            self._page_failures = 0
+        return self._backoff.delay(first_free=ending.reason is Reason.EXPIRED and had_token)
+
+    def _stream_ended(self, ending: Ending) -> float:
+        reason = ending.reason
+        if reason is Reason.NO_INITIAL_EVENTS_END or ending.status in _NOT_SUPPORTED:
+            self._streams = False
+        again = reason in (Reason.THROTTLED, Reason.UNREACHABLE) or (
+            reason in (Reason.CLOSED, Reason.RESET) and ending.events > 0
+        )
+        if not again:
+            self.step = Step.LIST
+            self._continue = ""
+        return self._backoff.delay(first_free=not again)
+
+    def _watch_ended(self, ending: Ending) -> float:
+        reason = ending.reason
+        if reason in (Reason.CLOSED, Reason.RESET, Reason.SILENT):
+            return 0.0 if ending.lived >= SHORT_WATCH_SECONDS else self._backoff.delay()
+        if reason in (Reason.UNREACHABLE, Reason.THROTTLED):
+            return self._backoff.delay()
+        self.step = self._first_step
+        self._continue = ""
+        return self._backoff.delay(first_free=reason is Reason.EXPIRED)

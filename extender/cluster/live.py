@@ -1,0 +1,105 @@
+"""A live cluster as the source of the snapshot: one reflector a kind, each on its own thread."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from extender.cluster.cluster_config import ClusterConfig
+from extender.cluster.connection import ApiConnection
+from extender.cluster.feeds import Feed, NodeFeed, RuntimeClassFeed
+from extender.cluster.list_watch import Backoff, ListWatch, Reason
+from extender.cluster.lookup import LiveLookup
+from extender.cluster.reflector import NODES, RUNTIME_CLASSES, Kind, Reflector
+from extender.cluster.requeue import Requeue
+from extender.cluster.store import SnapshotStore
+from extender.metrics import Metrics
+from extender.refused import RefusedPods
+from extender.verbs.matching import Policy
+
+
+class WatchMetrics:
+    """Counts what the reflectors tell of; the labels are of fixed sets."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._event_counters: dict[tuple[str, str], Callable[[], None]] = {}
+
+    def event(self, kind: str, type: str) -> None:
+        count = self._event_counters.get((kind, type))
+        if count is None:
+            count = self._metrics.watch_events.labels(kind, type).inc
+            self._event_counters[kind, type] = count
+        count()
+
+    def restart(self, kind: str, reason: Reason) -> None:
+        self._metrics.watch_restarts.labels(kind, reason.value).inc()
+
+
+class LiveCluster:
+    """Follows a cluster from `start` to `stop`: RuntimeClasses, nodes and other kinds if wanted."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        store: SnapshotStore,
+        metrics: Metrics,
+        *,
+        watch_list: bool = True,
+        nodes: bool = True,
+        others: Sequence[tuple[Kind, Feed[Any]]] = (),
+    ) -> None:
+        self._config = config
+        self._store = store
+        self.runtime_class_feed = RuntimeClassFeed(store)
+        feeds: list[tuple[Kind, Feed[Any]]] = [
+            (RUNTIME_CLASSES, self.runtime_class_feed),
+            *others,
+        ]
+        if nodes:
+            feeds.append((NODES, NodeFeed(store)))
+        observer = WatchMetrics(metrics)
+        self._reflectors = tuple(
+            Reflector(
+                kind,
+                feed,
+                ApiConnection(config),
+                ListWatch(Backoff(time.monotonic), watch_list=watch_list),
+                observer,
+            )
+            for kind, feed in feeds
+        )
+        for reflector in self._reflectors:
+            gauge = metrics.last_contact.labels(reflector.kind.name)
+            gauge.set_function(_last_contact_of(reflector))
+        #: Finds a class that the cache does not have yet.
+        self.lookup = LiveLookup(lambda: ApiConnection(config), self.runtime_class_feed)
+
+    @property
+    def host(self) -> str:
+        return self._config.host
+
+    def start(self) -> None:
+        for reflector in self._reflectors:
+            reflector.start()
+
+    def stop(self) -> None:
+        """Cut off the watches, whatever they are doing; waits for nothing."""
+        for reflector in self._reflectors:
+            reflector.stop()
+
+    def descriptions(self) -> dict[str, Callable[[], str]]:
+        """What readiness shows, a line a kind."""
+        return {
+            f"{reflector.kind.name.lower()}-watch": reflector.describe
+            for reflector in self._reflectors
+        }
+
+    def requeue(self, refused: RefusedPods, policy: Policy, metrics: Metrics) -> Requeue:
+        """Wakes the pods that would now pass, once it is started."""
+        return Requeue(
+            self._store, refused, policy, ApiConnection(self._config), metrics.requeued_pods.inc
+        )
+
+
+def _last_contact_of(reflector: Reflector) -> Callable[[], float]:
+    return lambda: reflector.last_contact

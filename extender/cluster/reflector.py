@@ -1,0 +1,402 @@
+"""Keeps one kind's feed in step with the API server: does what the list/watch protocol says.
+
+Owner of its feed, its connection and its ListWatch is the reflector's thread. Other threads read
+`last_contact` and `describe`, and call `stop`.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from msgspec import Raw
+
+from extender.cluster.api_objects import Event, bookmark_of, page_of, status_of
+from extender.cluster.connection import (
+    ConnectionFaultError,
+    SilentError,
+    TooLargeError,
+    UnreachableError,
+)
+from extender.cluster.feeds import Feed
+from extender.cluster.list_watch import (
+    INITIAL_EVENTS_SECONDS,
+    LIST_SILENCE_SECONDS,
+    SHORT_WATCH_SECONDS,
+    SILENCE_SECONDS,
+    Ending,
+    ListWatch,
+    Reason,
+    Request,
+    Step,
+    reason_of_status,
+)
+from extender.cluster.log_limit import LogLimit
+from extender.cluster.watching import EventStream
+from extender.decoding import DecodeError
+
+_LOG: Final = logging.getLogger(__name__)
+
+#: Events that follow each other are folded into one swap for so long; an event that nothing
+#: follows is handed on at once, since kube-scheduler acts on it in the same moment.
+FOLD_SECONDS: Final = 0.01
+
+#: An error's body is small and comes at once.
+_STATUS_BYTES: Final = 2**20
+_STATUS_SECONDS: Final = 5.0
+
+#: Without a word for longer than the minute between two bookmarks, readiness mentions it.
+_QUIET_SECONDS: Final = 75.0
+
+_CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
+_OTHERS: Final = frozenset({"BOOKMARK", "ERROR"})
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of objects and where the API server has them."""
+
+    name: str
+    resource: str
+    path: str
+
+
+NODES: Final = Kind("Node", "nodes", "/api/v1/nodes")
+RUNTIME_CLASSES: Final = Kind(
+    "RuntimeClass", "runtimeclasses.node.k8s.io", "/apis/node.k8s.io/v1/runtimeclasses"
+)
+
+
+class Response(Protocol):
+    """What a reflector needs of an answer; see connection.ApiResponse."""
+
+    status: int
+
+    @property
+    def retry_after(self) -> float | None: ...
+    def read_some(self, silence: float) -> bytes: ...
+    def read_all(self, silence: float, limit: int = ...) -> bytes: ...
+    def is_idle(self) -> bool: ...
+    def close(self) -> None: ...
+
+
+class Connection(Protocol):
+    """What a reflector needs of a connection; see connection.ApiConnection."""
+
+    def get(self, path: str, query: Mapping[str, str], *, silence: float) -> Response: ...
+    def rejected(self) -> None: ...
+    def interrupt(self) -> None: ...
+
+
+class Observer(Protocol):
+    """Whoever counts."""
+
+    def event(self, kind: str, type: str) -> None: ...
+    def restart(self, kind: str, reason: Reason) -> None: ...
+
+
+class Reflector:
+    """Follows one kind from `start` to `stop`, through whatever fault."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        feed: Feed[Any],
+        connection: Connection,
+        list_watch: ListWatch,
+        observer: Observer,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
+        self.kind = kind
+        self._feed = feed
+        self._connection = connection
+        self._list_watch = list_watch
+        self._observer = observer
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._pause = pause or self._stopping.wait
+        self._limit = LogLimit(_LOG, clock)
+        self._trouble = ""
+        self._heard_at: float | None = None
+        self._started_at = clock()
+        #: Seconds since the epoch of the last word from the API server; 0 before the first.
+        self.last_contact = 0.0
+        self._thread = threading.Thread(
+            target=self.run, name=f"reflector-{kind.resource}", daemon=True
+        )
+
+    def start(self) -> None:
+        self._started_at = self._clock()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop now, whatever the thread is doing; does not wait for it."""
+        self._stopping.set()
+        self._connection.interrupt()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    def describe(self) -> str:
+        """Empty while all is well; else what is wrong, and how old the state is."""
+        trouble, heard_at = self._trouble, self._heard_at
+        if heard_at is None:
+            return f"nothing heard of the API server yet: {trouble}" if trouble else ""
+        age = self._clock() - heard_at
+        if not trouble and age < _QUIET_SECONDS:
+            return ""
+        cause = f": {trouble}" if trouble else ""
+        return f"last contact {age:.0f}s ago, answering from the state of then{cause}"
+
+    def run(self) -> None:
+        """The thread's work; returns after `stop` only."""
+        while not self._stopping.is_set():
+            ending: Ending | None
+            try:
+                ending = self._step()
+            except Exception as error:
+                ending = Ending(Reason.EXCEPTION, repr(error))
+                if not self._stopping.is_set():
+                    _LOG.exception("following %s failed; going on", self.kind.resource)
+            if self._stopping.is_set():
+                return
+            if ending is not None:
+                step = self._list_watch.step
+                delay = self._list_watch.ended(ending)
+                self._note(ending, step, delay)
+                self._pause(delay)
+
+    def _step(self) -> Ending | None:
+        """One request and its answer; None when the next follows at once."""
+        request = self._list_watch.request()
+        silence = {
+            Step.LIST: LIST_SILENCE_SECONDS,
+            Step.STREAM: INITIAL_EVENTS_SECONDS,
+            Step.WATCH: SILENCE_SECONDS,
+        }[request.step]
+        try:
+            response = self._connection.get(self.kind.path, request.query, silence=silence)
+        except SilentError as error:
+            return Ending(self._silence_of(request.step), str(error))
+        except ConnectionFaultError as error:
+            return Ending(Reason.UNREACHABLE, str(error))
+        try:
+            if response.status != 200:
+                return self._refused(response)
+            if request.step is Step.LIST:
+                return self._take_page(request, response)
+            return self._follow(request, response)
+        finally:
+            response.close()
+
+    def _silence_of(self, step: Step) -> Reason:
+        return Reason.NO_INITIAL_EVENTS_END if step is Step.STREAM else Reason.SILENT
+
+    def _refused(self, response: Response) -> Ending:
+        try:
+            status = status_of(response.read_all(_STATUS_SECONDS, _STATUS_BYTES))
+        except ConnectionFaultError:
+            status = status_of(b"")
+        if response.status == 401:
+            self._connection.rejected()
+        return Ending(
+            reason_of_status(response.status),
+            f"HTTP {response.status} {status.message}".rstrip(),
+            response.status,
+            response.retry_after or status.retry_after,
+        )
+
+    def _take_page(self, request: Request, response: Response) -> Ending | None:
+        try:
+            page = page_of(response.read_all(LIST_SILENCE_SECONDS), self.kind.name)
+        except (DecodeError, TooLargeError) as error:
+            return Ending(Reason.GARBAGE, str(error))
+        except ConnectionFaultError as error:
+            return Ending(_reason_of_fault(error), str(error))
+        self._heard()
+        if request.is_first_page:
+            self._feed.begin()
+        for item in page.items:
+            self._collect(item, deleted=False)
+        if self._list_watch.page_received(page.resource_version, page.continue_token):
+            self._commit(page.resource_version)
+        return None
+
+    def _commit(self, resource_version: str) -> None:
+        count = self._feed.collected
+        self._feed.commit()
+        self._feed.positioned(resource_version)
+        _LOG.info(
+            "synced",
+            extra={
+                "resource": self.kind.resource,
+                "objects": count,
+                "resourceVersion": resource_version,
+                "seconds": round(self._clock() - self._started_at, 3),
+            },
+        )
+
+    def _collect(self, raw: Raw, *, deleted: bool) -> None:
+        try:
+            self._feed.collect(raw, deleted=deleted)
+        except DecodeError as error:
+            self._skip(error)
+
+    def _skip(self, error: DecodeError) -> None:
+        self._limit.say(
+            logging.WARNING, "skip", "object skipped", resource=self.kind.resource, cause=str(error)
+        )
+
+    def _follow(self, request: Request, response: Response) -> Ending:
+        """Read a watch to its end."""
+        self._heard()
+        if request.step is Step.STREAM:
+            self._feed.begin()
+        watch = _Watch(self._clock())
+        try:
+            return self._read(response, watch)
+        except ConnectionFaultError as error:
+            reason = _reason_of_fault(error)
+            if reason is Reason.SILENT:
+                reason = self._silence_of(self._list_watch.step)
+            return self._ending(watch, reason, str(error))
+        except DecodeError as error:
+            return self._ending(watch, Reason.GARBAGE, str(error))
+        finally:
+            self._flush()
+
+    def _read(self, response: Response, watch: "_Watch") -> Ending:
+        while True:
+            silence = SILENCE_SECONDS
+            if self._list_watch.step is Step.STREAM:
+                silence = watch.progress_at + INITIAL_EVENTS_SECONDS - self._clock()
+                if silence <= 0:
+                    detail = f"no new object for {INITIAL_EVENTS_SECONDS:.0f}s"
+                    return self._ending(watch, Reason.NO_INITIAL_EVENTS_END, detail)
+            data = response.read_some(silence)
+            if not data:
+                cut = "" if watch.stream.is_between_events else "in the middle of an event"
+                return self._ending(watch, Reason.CLOSED, cut)
+            self._heard()
+            for event in watch.stream.feed(data):
+                watch.events += 1
+                ending = self._take(event, watch)
+                if ending is not None:
+                    return ending
+            if self._feed.has_changes and (
+                response.is_idle() or self._clock() - watch.changed_at >= FOLD_SECONDS
+            ):
+                self._flush()
+
+    def _take(self, event: Event, watch: "_Watch") -> Ending | None:
+        """One event; answers how the watch ends if it ends with it."""
+        known = event.type if event.type in _CHANGES or event.type in _OTHERS else "unknown"
+        self._observer.event(self.kind.name, known)
+        if event.type in _CHANGES:
+            self._take_change(event, watch)
+        elif event.type == "BOOKMARK":
+            self._take_bookmark(event)
+        elif event.type == "ERROR":
+            status = status_of(event.object)
+            return Ending(
+                reason_of_status(status.code),
+                f"ERROR event {status.code} {status.message}".rstrip(),
+                status.code,
+                status.retry_after,
+                self._clock() - watch.began_at,
+                watch.events,
+            )
+        else:
+            detail = f"unknown event type {event.type[:40]!r}"
+            return self._ending(watch, Reason.GARBAGE, detail)
+        return None
+
+    def _take_change(self, event: Event, watch: "_Watch") -> None:
+        deleted = event.type == "DELETED"
+        if self._list_watch.step is Step.STREAM:
+            before = self._feed.collected
+            self._collect(event.object, deleted=deleted)
+            if self._feed.collected > before:
+                watch.progress_at = self._clock()
+            return
+        had_changes = self._feed.has_changes
+        try:
+            self._list_watch.moved(self._feed.change(event.object, deleted=deleted))
+        except DecodeError as error:
+            self._skip(error)
+        if not had_changes:
+            watch.changed_at = self._clock()
+
+    def _take_bookmark(self, event: Event) -> None:
+        try:
+            bookmark = bookmark_of(event.object)
+        except DecodeError as error:
+            self._skip(error)
+            return
+        if self._list_watch.step is Step.WATCH:
+            self._list_watch.moved(bookmark.resource_version)
+        elif bookmark.ends_initial_events:
+            self._list_watch.initial_events_ended(bookmark.resource_version)
+            self._commit(bookmark.resource_version)
+
+    def _flush(self) -> None:
+        if self._list_watch.step is Step.WATCH:
+            self._feed.flush()
+            self._feed.positioned(self._list_watch.resource_version)
+
+    def _ending(self, watch: "_Watch", reason: Reason, detail: str) -> Ending:
+        lived = self._clock() - watch.began_at
+        return Ending(reason, detail, lived=lived, events=watch.events)
+
+    def _heard(self) -> None:
+        self._heard_at = self._clock()
+        self.last_contact = time.time()
+        self._trouble = ""
+
+    def _note(self, ending: Ending, step: Step, delay: float) -> None:
+        """Say and count how a request ended."""
+        reason = ending.reason
+        self._observer.restart(self.kind.name, reason)
+        if reason is Reason.CLOSED and ending.lived >= SHORT_WATCH_SECONDS:
+            return
+        self._trouble = ending.detail or reason.value
+        level = logging.INFO if reason is Reason.EXPIRED else logging.WARNING
+        text = f"{step.value} of {self.kind.resource} ended, trying again"
+        if reason is Reason.REFUSED:
+            level, text = logging.ERROR, self._what_is_missing(ending.status, step)
+        self._limit.say(
+            level, reason.value, text, cause=self._trouble, retryInSeconds=round(delay, 1)
+        )
+
+    def _what_is_missing(self, status: int, step: Step) -> str:
+        resource = self.kind.resource
+        if status == 401:
+            return (
+                f"the API server does not accept our credentials for {resource}: "
+                "check the token or client certificate; reading them again"
+            )
+        verb = "list" if step is Step.LIST else "watch"
+        return f"missing permission: {verb} {resource} at cluster scope; add it to the ClusterRole"
+
+
+class _Watch:
+    """What is known of the watch being read."""
+
+    def __init__(self, now: float) -> None:
+        self.stream = EventStream()
+        self.began_at = self.progress_at = self.changed_at = now
+        self.events = 0
+
+
+def _reason_of_fault(error: ConnectionFaultError) -> Reason:
+    if isinstance(error, SilentError):
+        return Reason.SILENT
+    return Reason.UNREACHABLE if isinstance(error, UnreachableError) else Reason.RESET

@@ -1,0 +1,260 @@
+"""Wakes Pending pods that would now pass: an annotation on the pod makes kube-scheduler try again.
+
+Creating a RuntimeClass wakes no pod in kube-scheduler, nor does a change of a node's handlers, and
+a pod that was refused on old news waits for minutes.
+"""
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Final, Protocol
+from urllib.parse import quote
+
+import orjson
+
+from extender.cluster.api_objects import status_of
+from extender.cluster.connection import ConnectionFaultError
+from extender.cluster.log_limit import LogLimit
+from extender.cluster.rate_limit import TokenBucket
+from extender.cluster.reflector import Response
+from extender.cluster.store import SnapshotStore, Swap
+from extender.objects import Pod, RuntimeClass, Shape
+from extender.predicates.runtimeclass import Requirements, conflict_reason
+from extender.predicates.tolerations import TolerationSet
+from extender.refused import RefusedPod, RefusedPods
+from extender.snapshot import Snapshot
+from extender.verbs.matching import Policy
+
+_LOG: Final = logging.getLogger(__name__)
+
+ANNOTATION: Final = "runtimeclass-extender/retry"
+
+#: Patches a second, and at once: each is an object written by the API server and a pod tried.
+RATE: Final = 20.0
+BURST: Final = 50.0
+
+#: Different changes of shape looked at one by one; with more, all nodes are looked at.
+MAX_TRANSITIONS: Final = 1024
+
+#: Between two tries while the API server is away, and how many there are.
+_RETRY_SECONDS: Final = 2.0
+_MAX_TRIES: Final = 5
+
+_ANSWER_SECONDS: Final = 5.0
+_MAX_BYTES: Final = 4 * 2**20
+
+#: A node's shape before and after; None for one that was not known.
+Transition = tuple[Shape | None, Shape]
+
+
+class Connection(Protocol):
+    """What requeueing needs of a connection; see connection.ApiConnection."""
+
+    def merge_patch(self, path: str, body: bytes, *, silence: float) -> Response: ...
+    def rejected(self) -> None: ...
+    def interrupt(self) -> None: ...
+
+
+class _Changes:
+    """What has changed since it was last looked at: classes by name, and shapes of nodes."""
+
+    def __init__(self) -> None:
+        self.classes: set[str] = set()
+        self.transitions: set[Transition] = set()
+        self.many = False
+
+    def __bool__(self) -> bool:
+        return bool(self.classes or self.transitions or self.many)
+
+    def add(self, swap: Swap) -> None:
+        old, new = swap.old, swap.new
+        if old.runtime_classes is not new.runtime_classes:
+            self.classes.update(
+                name
+                for name, each in new.runtime_classes.items()
+                if old.runtime_classes.get(name) is not each
+            )
+        for name in swap.changed:
+            before, after = old.shape(name), new.shape(name)
+            if after is not None and after != before:
+                self.transitions.add((before, after))
+            if len(self.transitions) > MAX_TRANSITIONS:
+                self.transitions.clear()
+                self.many = True
+                return
+
+
+class Requeue:
+    """Patches remembered pods from a thread of its own, from `start` to `stop`.
+
+    `swapped` runs on the threads that write the store, and only notes what has changed.
+    """
+
+    def __init__(
+        self,
+        store: SnapshotStore,
+        refused: RefusedPods,
+        policy: Policy,
+        connection: Connection,
+        patched: Callable[[], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._refused = refused
+        self._policy = policy
+        self._connection = connection
+        self._patched = patched
+        self._bucket = TokenBucket(RATE, BURST, clock)
+        self._limit = LogLimit(_LOG, clock)
+        self._news = threading.Condition()
+        self._changes = _Changes()
+        self._waiting: OrderedDict[str, int] = OrderedDict()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="requeue", daemon=True)
+        store.subscribe(self.swapped)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        with self._news:
+            self._news.notify_all()
+        self._connection.interrupt()
+
+    def swapped(self, swap: Swap) -> None:
+        """A pod refused later is judged by the new snapshot, so only those remembered matter."""
+        if not len(self._refused):
+            return
+        with self._news:
+            self._changes.add(swap)
+            if self._changes:
+                self._news.notify_all()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._work()
+            except Exception:
+                _LOG.exception("requeueing failed; going on")
+                self._stopping.wait(_RETRY_SECONDS)
+
+    def _work(self) -> None:
+        with self._news:
+            if not (self._changes or self._waiting or self._stopping.is_set()):
+                self._news.wait()
+            changes, self._changes = self._changes, _Changes()
+        if changes:
+            for pod in woken(self._refused.pods(), changes, self._store.snapshot, self._policy):
+                self._waiting.setdefault(pod.key, 0)
+        if self._waiting and not self._stopping.is_set():
+            delay = self._bucket.delay()
+            if delay:
+                with self._news:
+                    self._news.wait_for(lambda: bool(self._changes), delay)
+            elif self._bucket.take():
+                self._patch_next()
+
+    def _patch_next(self) -> None:
+        key, tries = self._waiting.popitem(last=False)
+        pod = self._refused.get(key)
+        if pod is None:
+            return
+        try:
+            self._patch(pod)
+        except ConnectionFaultError as error:
+            self._limit.say(logging.WARNING, "fault", "pods not requeued yet", cause=str(error))
+            if tries + 1 < _MAX_TRIES:
+                self._waiting[key] = tries + 1
+                self._stopping.wait(_RETRY_SECONDS)
+
+    def _patch(self, pod: RefusedPod) -> None:
+        """Raises ConnectionFaultError where another try may help."""
+        path = f"/api/v1/namespaces/{quote(pod.namespace, safe='')}/pods/{quote(pod.name, safe='')}"
+        response = self._connection.merge_patch(path, _body(pod), silence=_ANSWER_SECONDS)
+        try:
+            body = response.read_all(_ANSWER_SECONDS, _MAX_BYTES)
+        finally:
+            response.close()
+        if response.status == 200:
+            self._patched()
+            _LOG.info(
+                "pod requeued",
+                extra={
+                    "pod": f"{pod.namespace}/{pod.name}",
+                    "runtimeclass": pod.runtime_class,
+                },
+            )
+        elif response.status == 403:
+            text = "missing permission: patch pods; add it to the ClusterRole (--requeue-pods)"
+            self._limit.say(logging.ERROR, "403", text, cause=status_of(body).message)
+        elif response.status in (401, 429) or response.status >= 500:
+            if response.status == 401:
+                self._connection.rejected()
+            raise ConnectionFaultError(f"HTTP {response.status} {status_of(body).message}")
+        # 404 and 409: the pod is gone, or another one has its name.
+
+
+def _body(pod: RefusedPod) -> bytes:
+    metadata: dict[str, object] = {"annotations": {ANNOTATION: _now()}}
+    if pod.uid:
+        # A pod of the same name that is another one answers 409.
+        metadata["uid"] = pod.uid
+    return orjson.dumps({"metadata": metadata})
+
+
+def _now() -> str:
+    # Finer than a second: the same text again would be no change, and wake nobody.
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def woken(
+    pods: Iterable[RefusedPod], changes: _Changes, snapshot: Snapshot, policy: Policy
+) -> list[RefusedPod]:
+    """The pods that a change lets pass at least one node that they could not have before."""
+    decided: dict[tuple[str, int], bool] = {}
+    found = []
+    for pod in pods:
+        key = (pod.runtime_class, id(pod.requirements))
+        passes = decided.get(key)
+        if passes is None:
+            passes = decided[key] = _is_woken(pod, changes, snapshot, policy)
+        if passes:
+            found.append(pod)
+    return found
+
+
+def _is_woken(pod: RefusedPod, changes: _Changes, snapshot: Snapshot, policy: Policy) -> bool:
+    runtime_class = snapshot.runtime_classes.get(pod.runtime_class)
+    if pod.runtime_class and runtime_class is None:
+        return False
+    if pod.requirements is None:
+        # Too many to be remembered; kube-scheduler may try, and ask again.
+        return pod.runtime_class in changes.classes or bool(changes.transitions or changes.many)
+    requirements = _compiled(pod.requirements, runtime_class, policy)
+    if runtime_class is not None and conflict_reason(pod.requirements, runtime_class):
+        return False
+    if changes.many or pod.runtime_class in changes.classes:
+        return any(
+            count and requirements.mismatch(shape) is None
+            for shape, count in zip(
+                snapshot.shapes.shapes, snapshot.nodes_per_shape[1:], strict=True
+            )
+        )
+    return any(
+        requirements.mismatch(after) is None
+        and (before is None or requirements.mismatch(before) is not None)
+        for before, after in changes.transitions
+    )
+
+
+def _compiled(pod: Pod, runtime_class: RuntimeClass | None, policy: Policy) -> Requirements:
+    of_class = runtime_class.tolerations if runtime_class else ()
+    tolerations = TolerationSet(
+        (*pod.tolerations, *of_class), comparison_operators=policy.comparison_operators
+    )
+    return Requirements(runtime_class, tolerations, pod.features, policy.handler_check)

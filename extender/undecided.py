@@ -1,0 +1,10 @@
+"""Nothing can be said yet: what both the routes and the cluster's look-ups raise."""
+
+from typing import Final
+
+#: How each text of an answer's Error begins.
+ERROR_PREFIX: Final = "runtimeclass-extender: "
+
+
+class UndecidedError(Exception):
+    """Nothing can be said yet; the text goes into the answer's Error."""

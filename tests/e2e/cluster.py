@@ -1,0 +1,390 @@
+"""etcd, kube-apiserver and kube-scheduler on free ports of loopback, and a client for them.
+
+Everything is made in one folder and ends with the `Cluster`; nothing outside it is touched.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.certificates import Authority, private_pem
+from tests.fakes.apiserver import NODES, RUNTIME_CLASSES, Json, kubeconfig
+from tests.processes import until
+
+ASSETS: Final = Path(os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin"))
+PROGRAMS: Final = ("etcd", "kube-apiserver", "kube-scheduler")
+PODS: Final = "/api/v1/namespaces/default/pods"
+
+#: Who the extender is to the API server.
+EXTENDER: Final = "system:serviceaccount:kube-system:runtimeclass-extender"
+
+_TOKENS: Final = {
+    "admin": ("admin", "system:masters"),
+    "scheduler": ("system:kube-scheduler", ""),
+    "extender": (EXTENDER, ""),
+}
+
+_START_SECONDS: Final = 60.0
+
+
+def missing() -> str:
+    """Why there are no e2e tests here; empty when there can be."""
+    absent = [name for name in PROGRAMS if not (ASSETS / name).is_file()]
+    return f"{ASSETS} has no {', '.join(absent)}; set KUBEBUILDER_ASSETS" if absent else ""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports nobody listens on at the moment."""
+    with contextlib.ExitStack() as stack:
+        sockets = [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
+        ]
+        return [each.getsockname()[1] for each in sockets]
+
+
+class Program:
+    """A running program with its output in a file."""
+
+    def __init__(self, name: str, folder: Path, *flags: str) -> None:
+        self.log = folder / f"{name}.log"
+        with self.log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [str(ASSETS / name), *flags], stdout=output, stderr=output, cwd=folder
+            )
+
+    def check(self) -> None:
+        assert self._process.poll() is None, f"it ended: {self.log.read_text()[-3000:]}"
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class Cluster:
+    """A control plane without nodes of its own: what it schedules is never run."""
+
+    def __init__(self, folder: Path, *apiserver_flags: str) -> None:
+        self.folder = folder
+        self.authority = Authority(folder / "pki")
+        self._programs: list[Program] = []
+        self._apiserver_flags = apiserver_flags
+        self._etcd, self._etcd_peer, self.port = free_ports(3)
+        self._context = ssl.create_default_context(cafile=str(self.authority.cert))
+        self._local = threading.local()
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start etcd and kube-apiserver, and let the extender in."""
+        self._start_etcd()
+        self._start_apiserver()
+        self._grant()
+
+    def stop(self) -> None:
+        connection = getattr(self._local, "connection", None)
+        if connection is not None:
+            connection.close()
+        for program in reversed(self._programs):
+            program.stop()
+
+    def _run(self, name: str, *flags: str) -> Program:
+        program = Program(name, self.folder, *flags)
+        self._programs.append(program)
+        return program
+
+    def _start_etcd(self) -> None:
+        client = f"http://127.0.0.1:{self._etcd}"
+        peer = f"http://127.0.0.1:{self._etcd_peer}"
+        etcd = self._run(
+            "etcd",
+            f"--data-dir={self.folder / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--unsafe-no-fsync",
+        )
+        self._wait(etcd, lambda: _answers(self._etcd, "/health"))
+
+    def _start_apiserver(self) -> None:
+        serving = self.authority.issue("kube-apiserver")
+        accounts = self.folder / "pki" / "service-accounts.key"
+        accounts.write_bytes(private_pem(ec.generate_private_key(ec.SECP256R1())))
+        tokens = self.folder / "tokens.csv"
+        tokens.write_text(
+            "".join(
+                f'{token}-token,{user},{token}-uid,"{group}"\n'
+                for token, (user, group) in _TOKENS.items()
+            )
+        )
+        apiserver = self._run(
+            "kube-apiserver",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={self.port}",
+            f"--etcd-servers=http://127.0.0.1:{self._etcd}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--authorization-mode=RBAC",
+            f"--token-auth-file={tokens}",
+            f"--client-ca-file={self.authority.cert}",
+            f"--tls-cert-file={serving.cert}",
+            f"--tls-private-key-file={serving.key}",
+            f"--cert-dir={self.folder / 'certs'}",
+            f"--service-account-issuer={self.url}/",
+            f"--service-account-key-file={accounts}",
+            f"--service-account-signing-key-file={accounts}",
+            "--allow-privileged=true",
+            "--endpoint-reconciler-type=none",
+            *self._apiserver_flags,
+        )
+        self._wait(apiserver, lambda: self._is_ready())
+
+    def _is_ready(self) -> bool:
+        try:
+            return self.request("GET", "/readyz")[0] == 200
+        except OSError:
+            return False
+
+    def _wait(self, program: Program, condition: Callable[[], bool]) -> None:
+        def settled() -> bool:
+            program.check()
+            return condition()
+
+        until(settled, _START_SECONDS)
+
+    def _grant(self) -> None:
+        """What the extender's ClusterRole has."""
+        group = "/apis/rbac.authorization.k8s.io/v1"
+        name = "runtimeclass-extender"
+        rules = [
+            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]},
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch"]},
+            {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
+            {
+                "apiGroups": ["node.k8s.io"],
+                "resources": ["runtimeclasses"],
+                "verbs": ["get", "list", "watch"],
+            },
+        ]
+        api = "rbac.authorization.k8s.io"
+        self.create(f"{group}/clusterroles", {"metadata": {"name": name}, "rules": rules})
+        self.create(
+            f"{group}/clusterrolebindings",
+            {
+                "metadata": {"name": name},
+                "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": name},
+                "subjects": [{"apiGroup": api, "kind": "User", "name": EXTENDER}],
+            },
+        )
+
+    def kubeconfig(self, who: str) -> Path:
+        """A kubeconfig for admin, scheduler or extender."""
+        file = self.folder / f"{who}.kubeconfig"
+        file.write_text(
+            kubeconfig(self.url, ca_file=str(self.authority.cert), token=f"{who}-token")
+        )
+        return file
+
+    @contextlib.contextmanager
+    def scheduler(self, extender_url: str, **extender: Any) -> Iterator[Program]:
+        """A kube-scheduler that asks the extender at a URL; keywords go into its configuration."""
+        configuration = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {"kubeconfig": str(self.kubeconfig("scheduler"))},
+            "percentageOfNodesToScore": 100,
+            "extenders": [
+                {
+                    "urlPrefix": extender_url,
+                    "filterVerb": "filter",
+                    "prioritizeVerb": "prioritize",
+                    "preemptVerb": "preempt",
+                    "weight": 3,
+                    "nodeCacheCapable": True,
+                    "ignorable": False,
+                    **extender,
+                }
+            ],
+        }
+        file = self.folder / "scheduler.json"
+        file.write_text(json.dumps(configuration))
+        (port,) = free_ports(1)
+        own = str(self.kubeconfig("scheduler"))
+        program = Program(
+            "kube-scheduler",
+            self.folder,
+            f"--config={file}",
+            f"--authentication-kubeconfig={own}",
+            f"--authorization-kubeconfig={own}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--cert-dir={self.folder / 'certs'}",
+        )
+        try:
+            self._wait(program, lambda: _answers(port, "/healthz", tls=True))
+            yield program
+        finally:
+            program.stop()
+
+    # The API.
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        document: object = None,
+        content_type: str = "application/json",
+    ) -> tuple[int, Json]:
+        """One request as admin; a connection a thread."""
+        connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = http.client.HTTPSConnection(
+                "127.0.0.1", self.port, context=self._context, timeout=20
+            )
+            self._local.connection = connection
+        try:
+            connection.request(
+                method,
+                path,
+                None if document is None else json.dumps(document),
+                {"Authorization": "Bearer admin-token", "Content-Type": content_type},
+            )
+            response = connection.getresponse()
+            body = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise OSError(str(error)) from error
+        answer = json.loads(body) if body.startswith(b"{") else {}
+        return response.status, answer
+
+    def create(self, path: str, document: Json) -> Json:
+        status, answer = self.request("POST", path, document)
+        assert status == 201, (status, answer)
+        return answer
+
+    def get(self, path: str) -> Json:
+        status, answer = self.request("GET", path)
+        assert status == 200, (status, answer)
+        return answer
+
+    def patch(self, path: str, document: Json) -> Json:
+        status, answer = self.request("PATCH", path, document, "application/merge-patch+json")
+        assert status == 200, (status, answer)
+        return answer
+
+    def delete(self, path: str) -> None:
+        status, answer = self.request("DELETE", path, {"gracePeriodSeconds": 0})
+        assert status in (200, 202, 404), (status, answer)
+
+    def add_node(
+        self,
+        name: str,
+        labels: dict[str, str] | None = None,
+        *,
+        taints: list[Json] | None = None,
+        handlers: list[str] | None = None,
+    ) -> None:
+        """A node that is ready and has room for 100 pods."""
+        self.create(
+            NODES,
+            {
+                "metadata": {
+                    "name": name,
+                    "labels": {"kubernetes.io/hostname": name, **(labels or {})},
+                },
+                "spec": {"taints": taints or []},
+            },
+        )
+        room = {"cpu": "64", "memory": "256Gi", "pods": "1000"}
+        status: Json = {
+            "capacity": room,
+            "allocatable": room,
+            "conditions": [{"type": "Ready", "status": "True", "reason": "x", "message": "x"}],
+        }
+        if handlers is not None:
+            status["runtimeHandlers"] = [{"name": each} for each in handlers]
+        self.patch(f"{NODES}/{name}/status", {"status": status})
+        # The API server puts a not-ready taint on each new node; its controller is not here.
+        self.patch(f"{NODES}/{name}", {"spec": {"taints": taints or None}})
+
+    def add_class(self, name: str, handler: str, selector: dict[str, str] | None = None) -> None:
+        scheduling = {"scheduling": {"nodeSelector": selector}} if selector else {}
+        self.create(RUNTIME_CLASSES, {"metadata": {"name": name}, "handler": handler, **scheduling})
+
+    def add_pod(self, name: str, runtime_class: str | None = None, **spec: Any) -> None:
+        container = {"name": "c", "image": "registry.example/none"}
+        chosen = {"runtimeClassName": runtime_class} if runtime_class else {}
+        self.create(
+            PODS,
+            {"metadata": {"name": name}, "spec": {"containers": [container], **chosen, **spec}},
+        )
+
+    def pod(self, name: str) -> Json:
+        return self.get(f"{PODS}/{quote(name)}")
+
+    def node_of(self, name: str) -> str:
+        """The node a pod is bound to; empty while it is Pending."""
+        return str(self.pod(name)["spec"].get("nodeName", ""))
+
+    def message_of(self, name: str) -> str:
+        """Why a pod is Pending, as `kubectl describe` shows it."""
+        conditions = self.pod(name).get("status", {}).get("conditions", [])
+        found = [each for each in conditions if each["type"] == "PodScheduled"]
+        return str(found[0].get("message", "")) if found else ""
+
+    def clear(self) -> None:
+        """Delete all pods, nodes and RuntimeClasses."""
+        for path in (PODS, NODES, RUNTIME_CLASSES):
+            for item in self.get(path)["items"]:
+                self.delete(f"{path}/{item['metadata']['name']}")
+        until(lambda: not any(self.get(path)["items"] for path in (PODS, NODES, RUNTIME_CLASSES)))
+
+
+def _answers(port: int, path: str, *, tls: bool = False) -> bool:
+    context = ssl._create_unverified_context() if tls else None
+    connection = (
+        http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=5)
+        if tls
+        else http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    )
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+@contextlib.contextmanager
+def cluster(*apiserver_flags: str) -> Iterator[Cluster]:
+    """A running control plane without kube-scheduler."""
+    folder = Path(tempfile.mkdtemp(prefix="extender-e2e-"))
+    running = Cluster(folder, *apiserver_flags)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,517 @@
+"""A kube-apiserver over real HTTP(S) on loopback: holds objects, plays scripts, and misbehaves.
+
+kmock was weighed: it answers through aiohttp, so it needs an event loop in every test and cannot
+reset a connection in the middle of a chunk or leave out what HTTP wants, and that is what the
+tests are about.
+"""
+
+import contextlib
+import json
+import socket
+import ssl
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+NODES: Final = "/api/v1/nodes"
+RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
+
+_KINDS: Final = {NODES: ("v1", "Node"), RUNTIME_CLASSES: ("node.k8s.io/v1", "RuntimeClass")}
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request as it came."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def is_watch(self) -> bool:
+        return self.query.get("watch") == "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What goes wrong with one request.
+
+    status: answer this instead; cut: close without an answer; hang: never answer.
+    after: let so many events of a watch through, then do `end`.
+    end: close (cleanly), abort (reset), part (half of the next event, then reset), expire and
+    throttle (an ERROR event), garbage, unknown (event type), hang.
+    """
+
+    status: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cut: bool = False
+    hang: bool = False
+    after: int = 0
+    end: str = ""
+
+
+def status_document(code: int, reason: str = "x", message: str = "x") -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Status",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
+
+
+_REASONS: Final = {
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+}
+
+
+class FakeApiServer:
+    """Holds objects by path and name, and answers lists, watches, GET and PATCH.
+
+    `scripts` take over a path: one answer per request, in the form of watch.json. `faults` spoil
+    the next requests of a path, one each.
+    """
+
+    def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
+        self.tls = tls
+        self.revision = 0
+        self.compacted = 0
+        self.requests: list[Request] = []
+        self.scripts: dict[str, deque[Json]] = {}
+        self.faults: dict[str, deque[Fault | None]] = {NODES: deque(), RUNTIME_CLASSES: deque()}
+        self.tokens: set[str] | None = None
+        self.supports_watch_list = True
+        self.sends_initial_events_end = True
+        self.joins_events = False
+        self.before_get: Callable[[], None] = lambda: None
+        self.patches: list[Request] = []
+        self.news = threading.Condition()
+        self._objects: dict[str, dict[str, Json]] = {NODES: {}, RUNTIME_CLASSES: {}}
+        self._history: list[tuple[int, str, str, Json]] = []
+        self._tokens: dict[str, tuple[list[Json], int]] = {}
+        self._connections: set[socket.socket] = set()
+        self._listener: socket.socket | None = None
+        self._closing = threading.Event()
+        self.port = 0
+
+    # What the cluster holds.
+
+    def put(self, path: str, item: Json) -> Json:
+        """Create or update an object; a copy with its new resourceVersion is stored."""
+        with self.news:
+            self.revision += 1
+            metadata = {**item["metadata"], "resourceVersion": str(self.revision)}
+            version, kind = _KINDS[path]
+            stored = {"apiVersion": version, "kind": kind, **item, "metadata": metadata}
+            name = metadata["name"]
+            known = name in self._objects[path]
+            self._objects[path][name] = stored
+            self._tell(path, "MODIFIED" if known else "ADDED", stored)
+            return stored
+
+    def delete(self, path: str, name: str) -> None:
+        with self.news:
+            self.revision += 1
+            last = self._objects[path].pop(name)
+            metadata = {**last["metadata"], "resourceVersion": str(self.revision)}
+            self._tell(path, "DELETED", {**last, "metadata": metadata})
+
+    def bookmark(self, path: str) -> None:
+        """Tell those who watch how far they are, as happens each minute."""
+        with self.news:
+            self._tell(path, "BOOKMARK", self._bookmark(path, self.revision))
+
+    def objects(self, path: str) -> dict[str, Json]:
+        with self.news:
+            return dict(self._objects[path])
+
+    def compact(self) -> None:
+        """Forget the history: watches and pages from before now get a 410.
+
+        As if other kinds had been written since, no watch is as new as what is left.
+        """
+        with self.news:
+            self.revision += 1
+            self.compacted = self.revision
+            self._history.clear()
+            self._tokens.clear()
+            self.news.notify_all()
+
+    def _tell(self, path: str, type: str, item: Json) -> None:
+        self._history.append((self.revision, path, type, item))
+        self.news.notify_all()
+
+    def _bookmark(self, path: str, revision: int, *, ends: bool = False) -> Json:
+        version, kind = _KINDS[path]
+        metadata: Json = {"resourceVersion": str(revision)}
+        if ends:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+        return {"apiVersion": version, "kind": kind, "metadata": metadata}
+
+    # The server.
+
+    @property
+    def url(self) -> str:
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
+
+    def start(self) -> "FakeApiServer":
+        """Listen; after `stop` again on the same port."""
+        self._closing = threading.Event()
+        listener = socket.create_server(("127.0.0.1", self.port), backlog=128)
+        self.port = listener.getsockname()[1]
+        self._listener = listener
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        return self
+
+    def stop(self) -> None:
+        """Stop listening and drop all connections, as a process that is killed."""
+        self._closing.set()
+        if self._listener is not None:
+            with contextlib.suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+        self.drop_connections()
+        with self.news:
+            self.news.notify_all()
+
+    def drop_connections(self) -> None:
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+    def __enter__(self) -> "FakeApiServer":
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
+        """Wait for something that the server sees; fails after the deadline."""
+        with self.news:
+            assert self.news.wait_for(condition, seconds), "not in time"
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._connections.add(connection)
+        plain = connection
+        try:
+            if self.tls is not None:
+                connection = self.tls.wrap_socket(connection, server_side=True)
+                self._connections.add(connection)
+            with connection.makefile("rb") as reader:
+                while not self._closing.is_set():
+                    request = _read_request(reader)
+                    if request is None:
+                        return
+                    with self.news:
+                        self.requests.append(request)
+                        self.news.notify_all()
+                    _Answer(self, connection, request, self._closing).send()
+        except (_GoneError, OSError, ValueError):
+            pass
+        finally:
+            self._connections -= {plain, connection}
+            connection.close()
+
+    def _next(self, request: Request) -> tuple[Json | None, Fault | None]:
+        with self.news:
+            script = self.scripts.get(request.path)
+            if script is not None:
+                return (script.popleft() if script else {"hang": True}), None
+            faults = self.faults.get(request.path)
+            return None, (faults.popleft() if faults else None)
+
+
+class _GoneError(Exception):
+    """The connection is to be closed."""
+
+
+def _read_request(reader: Any) -> Request | None:
+    line = reader.readline(65536)
+    if not line.strip():
+        return None
+    method, target, _ = line.decode().split(" ", 2)
+    headers = {}
+    while (header := reader.readline(65536)).strip():
+        name, _, value = header.decode().partition(":")
+        headers[name.strip().lower()] = value.strip()
+    body = reader.read(int(headers.get("content-length", "0")))
+    parts = urlsplit(target)
+    return Request(method, unquote(parts.path), dict(parse_qsl(parts.query)), headers, body)
+
+
+class _Answer:
+    """The answer to one request, written to its connection."""
+
+    def __init__(
+        self,
+        server: FakeApiServer,
+        connection: socket.socket,
+        request: Request,
+        closing: threading.Event,
+    ) -> None:
+        self._server = server
+        self._connection = connection
+        self._request = request
+        self._closing = closing
+
+    def send(self) -> None:
+        script, fault = self._server._next(self._request)
+        if script is not None:
+            self._play(script)
+            return
+        if fault is not None and fault.hang:
+            self._hang()
+        if fault is not None and fault.cut:
+            raise _GoneError
+        if fault is not None and fault.status:
+            document = status_document(fault.status, _REASONS.get(fault.status, "x"))
+            self._json(document, fault.status, fault.headers)
+            return
+        if self._refuse():
+            return
+        self._route(fault or Fault())
+
+    def _refuse(self) -> bool:
+        tokens = self._server.tokens
+        token = self._request.headers.get("authorization", "").removeprefix("Bearer ")
+        if tokens is None or token in tokens:
+            return False
+        self._json(status_document(401, "Unauthorized", "Unauthorized"), 401)
+        return True
+
+    def _route(self, fault: Fault) -> None:
+        request, server = self._request, self._server
+        if request.method == "PATCH":
+            with server.news:
+                server.patches.append(request)
+                server.news.notify_all()
+            self._json({"kind": "Pod", "metadata": {}})
+        elif request.path not in _KINDS:
+            server.before_get()
+            path, _, name = request.path.rpartition("/")
+            item = server.objects(path).get(name) if path in _KINDS else None
+            document = item or status_document(404, "NotFound", f'"{name}" not found')
+            self._json(document, 200 if item else 404)
+        elif request.is_watch:
+            self._watch(fault)
+        else:
+            self._list()
+
+    def _play(self, answer: Json) -> None:
+        if answer.get("hang"):
+            self._hang()
+        if answer.get("cut"):
+            raise _GoneError
+        if "json" in answer:
+            self._json(answer["json"], answer.get("status", 200), answer.get("headers", {}))
+            return
+        self._head(200, {"Transfer-Encoding": "chunked"})
+        for event in answer["watch"]:
+            if "sleep_ms" in event:
+                self._closing.wait(event["sleep_ms"] / 1000)
+            elif "raw" in event:
+                self._chunk(event["raw"].encode())
+            else:
+                self._chunk(json.dumps(event).encode() + b"\n")
+        self._end(answer["end"])
+
+    def _list(self) -> None:
+        server, query = self._server, self._request.query
+        version, kind = _KINDS[self._request.path]
+        with server.news:
+            token = query.get("continue")
+            if token and token not in server._tokens:
+                items = None
+            elif token:
+                items, revision = server._tokens[token]
+            else:
+                items = list(server._objects[self._request.path].values())
+                revision = server.revision
+        if items is None:
+            self._json(status_document(410, "Expired", "continue token too old"), 410)
+            return
+        limit = int(query.get("limit", "0")) or len(items)
+        metadata: Json = {"resourceVersion": str(revision)}
+        if items[limit:]:
+            metadata["continue"] = f"{revision}-{len(items) - limit}-{len(server._tokens)}"
+            with server.news:
+                server._tokens[metadata["continue"]] = (items[limit:], revision)
+        self._json(
+            {
+                "kind": f"{kind}List",
+                "apiVersion": version,
+                "metadata": metadata,
+                "items": items[:limit],
+            }
+        )
+
+    def _watch(self, fault: Fault) -> None:
+        server, query = self._server, self._request.query
+        initial = query.get("sendInitialEvents") == "true"
+        if initial and not server.supports_watch_list:
+            self._json(status_document(422, "Invalid", "sendInitialEvents: Forbidden"), 422)
+            return
+        with server.news:
+            position = int(query.get("resourceVersion", "0"))
+            if position > server.revision:
+                self._json(status_document(504, "Timeout", "Too large resource version"), 504)
+                return
+            expired = position < server.compacted and not initial
+            current = list(server._objects[self._request.path].values()) if initial else []
+            if initial:
+                position = server.revision
+        self._head(200, {"Transfer-Encoding": "chunked"})
+        if expired:
+            self._event("ERROR", status_document(410, "Expired", "too old resource version"))
+            self._end("close")
+        sent = 0
+        for item in current:
+            sent = self._spoiled(sent, fault, "ADDED", item)
+        if initial and server.sends_initial_events_end:
+            bookmark = server._bookmark(self._request.path, position, ends=True)
+            sent = self._spoiled(sent, fault, "BOOKMARK", bookmark)
+        for type, item in self._changes(position):
+            sent = self._spoiled(sent, fault, type, item)
+
+    def _changes(self, position: int) -> Iterator[tuple[str, Json]]:
+        server = self._server
+        while not self._closing.is_set():
+            with server.news:
+                new: Sequence[tuple[int, str, str, Json]] = ()
+                while not new and not self._closing.is_set():
+                    if position < server.compacted:
+                        break
+                    new = [each for each in server._history if each[0] > position]
+                    if not new:
+                        server.news.wait(5.0)
+            if not new:
+                yield "ERROR", status_document(410, "Expired", "too old resource version")
+                raise _GoneError
+            for revision, path, type, item in new:
+                position = revision
+                if path == self._request.path:
+                    yield type, item
+
+    def _spoiled(self, sent: int, fault: Fault, type: str, item: Json) -> int:
+        """Send an event, unless it is this one that goes wrong."""
+        if fault.end and sent == fault.after:
+            self._spoil(fault.end, type, item)
+        self._event(type, item)
+        return sent + 1
+
+    def _spoil(self, end: str, type: str, item: Json) -> None:
+        if end == "expire":
+            self._event("ERROR", status_document(410, "Expired", "too old resource version"))
+        elif end == "throttle":
+            self._event("ERROR", status_document(429, "TooManyRequests"))
+        elif end == "unknown":
+            self._event("RENAMED", item)
+        elif end == "garbage":
+            self._chunk(b"<html>502 Bad Gateway</html>\n")
+        elif end == "part":
+            line = json.dumps({"type": type, "object": item}).encode()
+            self._chunk(line[: len(line) // 2])
+            end = "abort"
+        self._end(end if end in ("close", "abort", "hang") else "close")
+
+    def _event(self, type: str, item: Json) -> None:
+        line = json.dumps({"type": type, "object": item}).encode()
+        self._chunk(line if self._server.joins_events else line + b"\n")
+
+    def _json(self, document: Json, status: int = 200, headers: Mapping[str, str] = {}) -> None:
+        body = json.dumps(document, separators=(",", ":")).encode()
+        self._head(status, {"Content-Length": str(len(body)), **headers})
+        self._connection.sendall(body)
+
+    def _head(self, status: int, headers: Mapping[str, str]) -> None:
+        lines = [f"HTTP/1.1 {status} X", "Content-Type: application/json"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        self._connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+
+    def _chunk(self, data: bytes) -> None:
+        self._connection.sendall(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def _end(self, end: str) -> None:
+        if end == "hang":
+            self._hang()
+        if end == "close":
+            self._connection.sendall(b"0\r\n\r\n")
+        else:
+            # Closing with SO_LINGER 0 is a reset.
+            linger = struct.pack("ii", 1, 0)
+            self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        raise _GoneError
+
+    def _hang(self) -> None:
+        """Neither answer nor close, until the client or the server gives up."""
+        with contextlib.suppress(OSError):
+            self._connection.settimeout(60.0)
+            self._connection.recv(1)
+        raise _GoneError
+
+
+def node(
+    name: str,
+    labels: Mapping[str, str] | None = None,
+    *,
+    taints: Sequence[Mapping[str, str]] = (),
+    handlers: Sequence[str] = (),
+    **status: object,
+) -> Json:
+    return {
+        "metadata": {"name": name, "labels": dict(labels or {})},
+        "spec": {"taints": list(taints)} if taints else {},
+        "status": {"runtimeHandlers": [{"name": each} for each in handlers], **status},
+    }
+
+
+def runtime_class(name: str, handler: str = "h", selector: Mapping[str, str] | None = None) -> Json:
+    scheduling = {"scheduling": {"nodeSelector": dict(selector)}} if selector else {}
+    return {"metadata": {"name": name}, "handler": handler, **scheduling}
+
+
+def kubeconfig(
+    server: str, *, ca_file: str = "", token: str = "", token_file: str = "", **user: str
+) -> str:
+    """A kubeconfig in JSON, which is YAML."""
+    cluster = {"server": server, **({"certificate-authority": ca_file} if ca_file else {})}
+    credentials = {
+        **({"token": token} if token else {}),
+        **({"tokenFile": token_file} if token_file else {}),
+        **user,
+    }
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "fake", "cluster": cluster}],
+            "users": [{"name": "me", "user": credentials}],
+            "contexts": [{"name": "there", "context": {"cluster": "fake", "user": "me"}}],
+            "current-context": "there",
+        }
+    )

@@ -1,0 +1,89 @@
+"""One kind's reflector against a fake API server, with its waits counted instead of waited."""
+
+import contextlib
+import random
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from extender.cluster.cluster_config import ClusterConfig
+from extender.cluster.connection import ApiConnection
+from extender.cluster.feeds import Feed, NodeFeed, RuntimeClassFeed
+from extender.cluster.list_watch import Backoff, ListWatch, Reason
+from extender.cluster.reflector import NODES, RUNTIME_CLASSES, Reflector
+from extender.cluster.store import SnapshotStore
+from tests.fakes.apiserver import FakeApiServer, kubeconfig
+from tests.processes import until
+
+#: A wait of the reflector takes this long at the most, so that a fault that lasts is no busy loop.
+PAUSE = 0.002
+
+
+@dataclass
+class Following:
+    """A running reflector and what it did."""
+
+    store: SnapshotStore
+    feed: Feed[Any]
+    reflector: Reflector
+    list_watch: ListWatch
+    restarts: list[Reason] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+    pauses: list[float] = field(default_factory=list)
+
+    def wait_for(self, *reasons: Reason) -> None:
+        """Wait until requests have ended for these reasons, whatever else happened between."""
+        until(lambda: set(reasons) <= set(self.restarts))
+
+
+def config_for(server: FakeApiServer, folder: Path, **credentials: str) -> ClusterConfig:
+    file = folder / "kubeconfig"
+    file.write_text(kubeconfig(server.url, **credentials))
+    return ClusterConfig(str(file))
+
+
+@contextlib.contextmanager
+def following(
+    config: ClusterConfig, *, nodes: bool = False, watch_list: bool = True
+) -> Iterator[Following]:
+    """Follow RuntimeClasses, or nodes; on leaving, the reflector's thread must end at once."""
+    store = SnapshotStore()
+    feed = NodeFeed(store) if nodes else RuntimeClassFeed(store)
+    chance = random.Random(1).random
+    list_watch = ListWatch(
+        Backoff(lambda: 0.0, chance=chance), watch_list=watch_list, chance=chance
+    )
+    stopping = threading.Event()
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        stopping.wait(min(seconds, PAUSE))
+
+    class Counted:
+        def event(self, kind: str, type: str) -> None:
+            run.events.append(type)
+
+        def restart(self, kind: str, reason: Reason) -> None:
+            run.restarts.append(reason)
+
+    reflector = Reflector(
+        NODES if nodes else RUNTIME_CLASSES,
+        feed,
+        ApiConnection(config),
+        list_watch,
+        Counted(),
+        pause=pause,
+    )
+    run = Following(store, feed, reflector, list_watch, pauses=pauses)
+    reflector.start()
+    try:
+        yield run
+        assert reflector.is_alive, "the thread is lost"
+    finally:
+        stopping.set()
+        reflector.stop()
+        reflector.join(5.0)
+    assert not reflector.is_alive, "the thread does not end"

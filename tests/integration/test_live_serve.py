@@ -1,0 +1,272 @@
+"""`serve` as a process, following a fake API server."""
+
+import time
+from collections import deque
+from functools import partial
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.fakes.apiserver import (
+    NODES,
+    RUNTIME_CLASSES,
+    FakeApiServer,
+    Fault,
+    kubeconfig,
+    node,
+    runtime_class,
+)
+from tests.processes import Server, run, running, until
+
+
+def body(runtime_class: str, *names: str, pod: str = "web") -> bytes:
+    metadata = {"name": pod, "namespace": "default", "uid": f"uid-{pod}"}
+    spec = {"runtimeClassName": runtime_class} if runtime_class else {}
+    return orjson.dumps({"Pod": {"metadata": metadata, "spec": spec}, "NodeNames": names})
+
+
+def filtered(
+    server: Server, runtime_class: str, *names: str, pod: str = "web"
+) -> dict[str, object]:
+    answer = server.post("/filter", body(runtime_class, *names, pod=pod))
+    assert isinstance(answer, dict)
+    return answer
+
+
+def start(api: FakeApiServer, folder: Path) -> tuple[str, ...]:
+    file = folder / "kubeconfig"
+    file.write_text(kubeconfig(api.url))
+    return ("serve", "--bind", "127.0.0.1:0", "--kubeconfig", str(file))
+
+
+def is_ready(server: Server) -> bool:
+    return server.request("GET", "/readyz")[0] == 200
+
+
+def verbose(server: Server) -> str:
+    return server.request("GET", "/readyz?verbose")[1].decode()
+
+
+def test_before_the_first_sync_an_error_is_answered_and_plain_pods_pass(tmp_path: Path) -> None:
+    with FakeApiServer() as api:
+        api.put(RUNTIME_CLASSES, runtime_class("kata"))
+        api.faults[NODES].append(Fault(hang=True))
+        with running(*start(api, tmp_path)) as server:
+            until(lambda: "[+]runtimeclasses-synced ok" in verbose(server))
+            status, text, _ = server.request("GET", "/readyz?verbose")
+            assert status == 503
+            assert b"[-]nodes-synced failed: not all objects known yet" in text
+            answer = filtered(server, "kata", "n1")
+            assert answer["Error"] == "runtimeclass-extender: nodes not synced yet"
+            assert filtered(server, "", "n1")["NodeNames"] == ["n1"]
+            started = time.monotonic()
+            server.stop()
+            assert time.monotonic() - started < 5
+
+
+def test_through_an_outage_the_last_state_is_answered_with_its_age(tmp_path: Path) -> None:
+    with FakeApiServer() as api:
+        api.put(RUNTIME_CLASSES, runtime_class("kata", selector={"k": "v"}))
+        api.put(NODES, node("n1", {"k": "v"}))
+        with running(*start(api, tmp_path)) as server:
+            until(lambda: is_ready(server))
+            api.stop()
+            until(lambda: "last contact" in verbose(server))
+            assert is_ready(server)
+            assert "answering from the state of then" in verbose(server)
+            assert filtered(server, "kata", "n1", "n2")["NodeNames"] == ["n1"]
+            # Whether there is such a class nobody can say.
+            answer = filtered(server, "unheard-of", "n1")
+            assert str(answer["Error"]).startswith(
+                'runtimeclass-extender: RuntimeClass "unheard-of" is not in the cache'
+            )
+            api.put(NODES, node("n2", {"k": "v"}))
+            api.start()
+            until(lambda: filtered(server, "kata", "n1", "n2")["NodeNames"] == ["n1", "n2"])
+            until(lambda: "last contact" not in verbose(server))
+
+
+def test_a_class_that_the_cache_lacks_is_asked_for_before_refusing(tmp_path: Path) -> None:
+    with FakeApiServer() as api:
+        api.put(NODES, node("n1", {"k": "v"}))
+        api.put(NODES, node("n2"))
+        # The watch of classes says nothing more after its first list.
+        api.faults[RUNTIME_CLASSES].append(Fault(after=1, end="hang"))
+        with running(*start(api, tmp_path)) as server:
+            until(lambda: is_ready(server))
+            api.put(RUNTIME_CLASSES, runtime_class("late", selector={"k": "v"}))
+            answer = filtered(server, "late", "n1", "n2")
+            assert answer["NodeNames"] == ["n1"]
+            assert answer["FailedAndUnresolvableNodes"] == {
+                "n2": 'nodes don\'t match RuntimeClass "late" (nodeSelector k=v)'
+            }
+            asked = [each for each in api.requests if each.path.endswith("/late")]
+            assert len(asked) == 1
+
+
+def test_a_missing_class_is_asked_for_once_a_second(tmp_path: Path) -> None:
+    with FakeApiServer() as api:
+        api.put(NODES, node("n1"))
+        with running(*start(api, tmp_path)) as server:
+            until(lambda: is_ready(server))
+            began = time.monotonic()
+            for _ in range(20):
+                reasons = filtered(server, "nope", "n1")["FailedAndUnresolvableNodes"]
+                text = 'nodes don\'t match RuntimeClass "nope" (RuntimeClass not found)'
+                assert reasons == {"n1": text}
+            took = time.monotonic() - began
+            asked = [each for each in api.requests if each.path.endswith("/nope")]
+            assert 1 <= len(asked) <= took + 1
+
+
+def test_more_than_ten_questions_a_second_are_an_error_not_a_guess(tmp_path: Path) -> None:
+    with FakeApiServer() as api:
+        api.put(NODES, node("n1"))
+        with running(*start(api, tmp_path)) as server:
+            until(lambda: is_ready(server))
+            errors = [filtered(server, f"nope{each}", "n1")["Error"] for each in range(40)]
+            assert errors[:10] == [""] * 10
+            assert any("more than 10 look-ups a second" in str(error) for error in errors)
+
+
+def test_a_server_that_does_not_answer_costs_a_second_and_an_error(tmp_path: Path) -> None:
+    with FakeApiServer() as api:
+        api.put(NODES, node("n1"))
+        with running(*start(api, tmp_path)) as server:
+            until(lambda: is_ready(server))
+            api.faults[f"{RUNTIME_CLASSES}/slow"] = deque([Fault(hang=True)])
+            began = time.monotonic()
+            answer = filtered(server, "slow", "n1")
+            assert 0.9 < time.monotonic() - began < 2.5
+            assert "no answer within 1 s" in str(answer["Error"])
+
+
+def test_a_node_event_within_30_ms_is_waited_for(tmp_path: Path) -> None:
+    with FakeApiServer() as api:
+        api.put(RUNTIME_CLASSES, runtime_class("kata", selector={"k": "v"}))
+        api.put(NODES, node("n1"))
+        with running(*start(api, tmp_path)) as server:
+            until(lambda: is_ready(server))
+            filtered(server, "kata", "n1")
+            for number in range(5):
+                # As kube-scheduler does: it asks the moment it has the event itself.
+                api.put(
+                    RUNTIME_CLASSES, runtime_class(f"kata{number}", selector={"l": str(number)})
+                )
+                until(partial(knows_class, server, f"kata{number}"))
+                api.put(NODES, node("n1", {"l": str(number)}))
+                assert filtered(server, f"kata{number}", "n1")["NodeNames"] == ["n1"]
+
+
+def knows_class(server: Server, name: str) -> bool:
+    return f'"{name}"' in server.request("GET", "/runtimeclasses")[1].decode()
+
+
+def test_the_wait_for_node_events_is_short_and_seldom(tmp_path: Path) -> None:
+    with FakeApiServer() as api:
+        api.put(RUNTIME_CLASSES, runtime_class("kata", selector={"k": "v"}))
+        api.put(NODES, node("n1"))
+        with running(*start(api, tmp_path)) as server:
+            until(lambda: is_ready(server))
+            began = time.monotonic()
+            for _ in range(100):
+                filtered(server, "kata", "n1")
+            # 10 waits of 30 ms a second at the most.
+            assert time.monotonic() - began < 2.5
+
+
+def test_requeue_wakes_the_pods_of_a_class_that_appears(tmp_path: Path) -> None:
+    with FakeApiServer() as api:
+        api.put(NODES, node("n1", {"k": "v"}))
+        with running(*start(api, tmp_path), "--requeue-pods") as server:
+            until(lambda: is_ready(server))
+            for pod in ("one", "two"):
+                filtered(server, "late", "n1", pod=pod)
+            filtered(server, "other", "n1", pod="three")
+            api.put(RUNTIME_CLASSES, runtime_class("late", selector={"k": "v"}))
+            api.wait_for(lambda: len(api.patches) == 2)
+            paths = {each.path for each in api.patches}
+            assert paths == {
+                "/api/v1/namespaces/default/pods/one",
+                "/api/v1/namespaces/default/pods/two",
+            }
+            document = orjson.loads(api.patches[0].body)["metadata"]
+            assert document["uid"] in ("uid-one", "uid-two")
+            assert set(document["annotations"]) == {"runtimeclass-extender/retry"}
+            assert api.patches[0].headers["content-type"] == "application/merge-patch+json"
+            metrics = server.request("GET", "/metrics")[1].decode()
+            assert "runtimeclass_extender_requeued_pods_total 2.0" in metrics
+
+
+def test_without_the_flag_no_pod_is_touched(tmp_path: Path) -> None:
+    with FakeApiServer() as api:
+        api.put(NODES, node("n1", {"k": "v"}))
+        with running(*start(api, tmp_path)) as server:
+            until(lambda: is_ready(server))
+            filtered(server, "late", "n1")
+            api.put(RUNTIME_CLASSES, runtime_class("late"))
+            until(lambda: filtered(server, "late", "n1")["NodeNames"] == ["n1"])
+            assert api.patches == []
+
+
+def test_metrics_tell_of_the_watches(tmp_path: Path) -> None:
+    with FakeApiServer() as api:
+        api.put(NODES, node("n1"))
+        with running(*start(api, tmp_path)) as server:
+            until(lambda: is_ready(server))
+            api.drop_connections()
+            api.put(NODES, node("n2"))
+            restarted = b'watch_restarts_total{kind="Node",reason="reset"} 1.0'
+            until(lambda: restarted in server.request("GET", "/metrics")[1])
+            text = server.request("GET", "/metrics")[1].decode()
+            prefix = "runtimeclass_extender_"
+            assert f'{prefix}watch_events_total{{kind="Node",type="ADDED"}}' in text
+            assert f'{prefix}cache_synced{{kind="Node"}} 1.0' in text
+            contact = f'{prefix}cache_last_contact_timestamp_seconds{{kind="Node"}} '
+            at = float(text.partition(contact)[2].split()[0])
+            assert abs(at - time.time()) < 60
+
+
+@pytest.mark.parametrize(
+    ("content", "flags", "said"),
+    [
+        pytest.param(None, (), "no such file", id="no file"),
+        pytest.param("{", (), "--kubeconfig", id="no YAML"),
+        pytest.param("[]", (), "not a kubeconfig", id="a list"),
+        pytest.param("{}", (), "no current-context", id="empty"),
+        pytest.param(
+            kubeconfig("http://127.0.0.1:1"),
+            ("--context", "elsewhere"),
+            "--context elsewhere: not in",
+            id="unknown context",
+        ),
+        pytest.param(
+            kubeconfig("https://127.0.0.1:1", ca_file="/nonexistent/ca.crt"),
+            (),
+            "/nonexistent/ca.crt",
+            id="no CA file",
+        ),
+    ],
+)
+def test_an_unusable_kubeconfig_ends_with_one_line(
+    content: str | None, flags: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "kubeconfig"
+    if content is not None:
+        file.write_text(content)
+    ended = run("serve", "--bind", "127.0.0.1:0", "--kubeconfig", str(file), *flags)
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1
+    assert said in ended.stderr
+
+
+def test_an_api_server_that_is_down_at_the_start_is_no_error(tmp_path: Path) -> None:
+    api = FakeApiServer().start()
+    api.stop()
+    with running(*start(api, tmp_path)) as server:
+        until(lambda: "nothing heard of the API server yet" in verbose(server))
+        assert not is_ready(server)
+        api.start()
+        until(lambda: is_ready(server))
+        api.stop()

@@ -1,0 +1,81 @@
+"""The wait for news that kube-scheduler has already."""
+
+import threading
+import time
+
+from extender.cluster.node_wait import FIRST_WAITS_PER_SECOND, WAITS_PER_SECOND, NodeWait
+from extender.cluster.store import SnapshotStore
+from extender.objects import Node
+
+
+def a_store() -> SnapshotStore:
+    store = SnapshotStore()
+    store.replace_nodes([Node("n1")])
+    return store
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_newer_snapshot_that_is_there_already_costs_no_wait() -> None:
+    store = a_store()
+    judged = store.snapshot
+    store.replace_nodes([Node("n2")])
+    clock = Clock()
+    wait = NodeWait(store, clock)
+    for _ in range(100):
+        assert next(iter(wait(judged, tried_before=False))) is store.snapshot
+
+
+def test_a_snapshot_that_comes_during_the_wait_is_answered() -> None:
+    store = a_store()
+    judged = store.snapshot
+    waiting = NodeWait(store, Clock())
+    news = threading.Thread(target=store.replace_nodes, args=([Node("n2")],))
+    snapshots = iter(waiting(judged, tried_before=True))
+    news.start()
+    assert b"n2" in next(snapshots).nodes
+    news.join()
+
+
+def test_without_news_the_wait_ends_soon() -> None:
+    store = a_store()
+    began = time.monotonic()
+    assert list(NodeWait(store)(store.snapshot, tried_before=True)) == []
+    assert time.monotonic() - began < 1
+
+
+def test_waits_are_few_and_fewer_for_pods_seen_for_the_first_time() -> None:
+    store = a_store()
+    clock = Clock()
+    wait = NodeWait(store, clock)
+
+    def ask(tried_before: bool) -> int:
+        """How many waits of the last second are counted after 30 questions."""
+        for _ in range(30):
+            assert list(wait(store.snapshot, tried_before=tried_before)) == []
+        return len(wait._waits)
+
+    assert ask(False) == FIRST_WAITS_PER_SECOND
+    assert ask(True) == WAITS_PER_SECOND
+    clock.now += 1
+    assert ask(False) == FIRST_WAITS_PER_SECOND
+
+
+def test_a_wait_that_was_worth_it_is_not_counted() -> None:
+    store = a_store()
+    wait = NodeWait(store, Clock())
+    for number in range(30):
+        judged = store.snapshot
+        news = threading.Thread(target=store.replace_nodes, args=([Node(f"m{number}")],))
+        news.start()
+        found = False
+        for _ in wait(judged, tried_before=True):
+            found = True
+            break
+        news.join()
+        assert found

@@ -1,0 +1,97 @@
+"""Which remembered pods a change wakes."""
+
+from extender.cluster.requeue import _Changes, woken
+from extender.cluster.store import SnapshotStore
+from extender.objects import Handler, Node, Pod, RuntimeClass, Taint, Toleration
+from extender.refused import MAX_REQUIREMENTS, RefusedPods
+from extender.verbs.matching import Policy
+
+GVISOR = RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),))
+
+
+def a_pod(name: str = "web", runtime_class: str = "gvisor", **more: object) -> Pod:
+    return Pod("default", name, f"uid-{name}", runtime_class, **more)  # type: ignore[arg-type]
+
+
+def remembered(*pods: Pod) -> RefusedPods:
+    refused = RefusedPods(lambda: 0.0, keep_requirements=True)
+    for pod in pods:
+        refused.refuse(pod)
+    return refused
+
+
+class Following:
+    """A store whose changes are noted."""
+
+    def __init__(self, *nodes: Node, classes: tuple[RuntimeClass, ...] = (GVISOR,)) -> None:
+        self.store = SnapshotStore()
+        self.store.replace_all(nodes, classes)
+        self.changes = _Changes()
+        self.store.subscribe(self.changes.add)
+
+    def woken(self, refused: RefusedPods) -> list[str]:
+        changes, self.changes.classes = self.changes, set(self.changes.classes)
+        found = woken(refused.pods(), changes, self.store.snapshot, Policy())
+        return [pod.name for pod in found]
+
+
+def test_a_class_that_appears_wakes_its_pods_where_a_node_matches() -> None:
+    following = Following(Node("n1", {"sandbox": "gvisor"}), classes=())
+    following.store.replace_runtime_classes([GVISOR])
+    assert following.woken(remembered(a_pod(), a_pod("other", "kata"))) == ["web"]
+
+
+def test_a_class_that_appears_wakes_nobody_where_no_node_matches() -> None:
+    following = Following(Node("n1"), classes=())
+    following.store.replace_runtime_classes([GVISOR])
+    assert following.woken(remembered(a_pod())) == []
+
+
+def test_a_node_that_begins_to_match_wakes() -> None:
+    following = Following(Node("n1"))
+    following.store.change_nodes([Node("n1", {"sandbox": "gvisor"})], [])
+    assert following.woken(remembered(a_pod())) == ["web"]
+
+
+def test_a_new_node_that_matches_wakes() -> None:
+    following = Following(Node("n1"))
+    following.store.change_nodes([Node("n2", {"sandbox": "gvisor"})], [])
+    assert following.woken(remembered(a_pod())) == ["web"]
+
+
+def test_a_node_that_matched_before_wakes_nobody() -> None:
+    """Else each change of a node that is full would make kube-scheduler try in vain."""
+    following = Following(Node("n1", {"sandbox": "gvisor"}))
+    taint = Taint("t", "", "NoSchedule")
+    tolerant = a_pod(tolerations=(Toleration("t", "Exists"),))
+    following.store.change_nodes([Node("n1", {"sandbox": "gvisor"}, (taint,))], [])
+    assert following.woken(remembered(tolerant)) == []
+
+
+def test_a_handler_that_appears_wakes() -> None:
+    labels = {"sandbox": "gvisor"}
+    following = Following(Node("n1", labels, (), frozenset({Handler("runc")})))
+    handlers = frozenset({Handler("runc"), Handler("runsc")})
+    following.store.change_nodes([Node("n1", labels, (), handlers)], [])
+    assert following.woken(remembered(a_pod())) == ["web"]
+
+
+def test_a_pod_that_conflicts_with_its_class_is_left_alone() -> None:
+    following = Following(Node("n1"))
+    following.store.change_nodes([Node("n1", {"sandbox": "gvisor"})], [])
+    pod = a_pod(node_selector={"sandbox": "kata"})
+    assert following.woken(remembered(pod)) == []
+
+
+def test_a_pod_with_too_many_tolerations_to_be_remembered_is_tried() -> None:
+    following = Following(Node("n1"))
+    following.store.change_nodes([Node("n1", {"x": "y"})], [])
+    pod = a_pod(tolerations=(Toleration("t", "Exists"),) * (MAX_REQUIREMENTS + 1))
+    assert following.woken(remembered(pod)) == []
+    following.store.change_nodes([Node("n1", {"sandbox": "gvisor"})], [])
+    assert following.woken(remembered(pod)) == ["web"]
+
+
+def test_pods_that_want_the_same_share_what_is_remembered() -> None:
+    one, two = remembered(a_pod("one"), a_pod("two")).pods()
+    assert one.requirements is two.requirements
