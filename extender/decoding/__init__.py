@@ -1,0 +1,55 @@
+"""Raw JSON → objects: only the fields this service reads, with Go's reading of null as absent.
+
+msgspec decodes straight into these structs, skips what they don't name and says which place is
+of a wrong type. A null decodes to Go's zero value, as encoding/json does.
+"""
+
+from extender.decoding.constraints import (
+    RawHandler,
+    RawTaint,
+    RawTimedToleration,
+    RawToleration,
+    handlers_of,
+    quantities_of,
+    taints_of,
+    tolerations_of,
+)
+from extender.decoding.nodes import NodeReader, RawNode, is_docker, node_of
+from extender.decoding.pods import RawMetadata, RawPod, explained_pod_of, pod_of
+from extender.decoding.reading import (
+    DecodeError,
+    StringList,
+    StringMap,
+    convert,
+    decode,
+    strings,
+)
+from extender.decoding.runtime_classes import RawNamespace, RawRuntimeClass, runtime_class_of
+
+__all__ = [
+    "DecodeError",
+    "NodeReader",
+    "RawHandler",
+    "RawMetadata",
+    "RawNamespace",
+    "RawNode",
+    "RawPod",
+    "RawRuntimeClass",
+    "RawTaint",
+    "RawTimedToleration",
+    "RawToleration",
+    "StringList",
+    "StringMap",
+    "convert",
+    "decode",
+    "explained_pod_of",
+    "handlers_of",
+    "is_docker",
+    "node_of",
+    "pod_of",
+    "quantities_of",
+    "runtime_class_of",
+    "strings",
+    "taints_of",
+    "tolerations_of",
+]

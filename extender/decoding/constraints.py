@@ -1,0 +1,77 @@
+"""Tolerations, taints, handlers, quantities: the parts that several objects have."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from extender.objects import Handler, Taint, Toleration
+
+
+class RawToleration(Struct):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class RawTimedToleration(RawToleration, rename="camel", gc=False):
+    """With what plays no part in matching, for whoever merges tolerations."""
+
+    toleration_seconds: int | None = None
+
+
+class RawTaint(Struct):
+    key: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class _HandlerFeatures(Struct, rename="camel"):
+    recursive_read_only_mounts: bool | None = None
+    user_namespaces: bool | None = None
+
+
+class RawHandler(Struct):
+    name: str | None = None
+    features: _HandlerFeatures | None = None
+
+
+_NO_TOLERATION: Final = RawToleration()
+
+_NO_TAINT: Final = RawTaint()
+
+_NO_HANDLER: Final = RawHandler()
+
+
+def tolerations_of(raw: Sequence[RawToleration | None] | None) -> tuple[Toleration, ...]:
+    return tuple(
+        Toleration(each.key or "", each.operator or "", each.value or "", each.effect or "")
+        for each in (item or _NO_TOLERATION for item in raw or ())
+    )
+
+
+def taints_of(raw: list[RawTaint | None] | None) -> tuple[Taint, ...]:
+    return tuple(
+        Taint(each.key or "", each.value or "", each.effect or "")
+        for each in (item or _NO_TAINT for item in raw or ())
+    )
+
+
+def handlers_of(raw: list[RawHandler | None] | None) -> frozenset[Handler]:
+    handlers = []
+    for item in raw or ():
+        each = item or _NO_HANDLER
+        features = each.features or _HandlerFeatures()
+        handlers.append(
+            Handler(
+                each.name or "",
+                bool(features.user_namespaces),
+                bool(features.recursive_read_only_mounts),
+            )
+        )
+    return frozenset(handlers)
+
+
+def quantities_of(raw: dict[str, str | int | float | None] | None) -> Mapping[str, str]:
+    return {name: "0" if value is None else str(value) for name, value in (raw or {}).items()}

@@ -1,0 +1,143 @@
+"""Pods: what the verbs read, and what explain reads beyond it."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from extender.decoding.constraints import RawToleration, quantities_of, tolerations_of
+from extender.decoding.reading import StringList, StringMap, decode, strings
+from extender.objects import Features, Pod, SelectorRequirement, SelectorTerm
+
+
+class RawMetadata(Struct, rename="camel"):
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    labels: StringMap = None
+
+
+class _VolumeMount(Struct, rename="camel"):
+    recursive_read_only: str | None = None
+
+
+class _Container(Struct, rename="camel"):
+    volume_mounts: list[_VolumeMount | None] | None = None
+
+
+class _PodSpec(Struct, rename="camel"):
+    runtime_class_name: str | None = None
+    node_selector: StringMap = None
+    tolerations: list[RawToleration | None] | None = None
+    host_users: bool | None = None
+    containers: list[_Container | None] | None = None
+    init_containers: list[_Container | None] | None = None
+    # Read by explain only, so a filter request isn't refused for what stands in them.
+    affinity: Raw = Raw(b"null")
+    overhead: Raw = Raw(b"null")
+
+
+class RawPod(Struct):
+    metadata: RawMetadata | None = None
+    spec: _PodSpec | None = None
+
+
+class _Requirement(Struct):
+    key: str | None = None
+    operator: str | None = None
+    values: StringList = None
+
+
+class _Term(Struct, rename="camel"):
+    match_expressions: list[_Requirement | None] | None = None
+    match_fields: list[_Requirement | None] | None = None
+
+
+class _NodeSelector(Struct, rename="camel"):
+    node_selector_terms: list[_Term | None] | None = None
+
+
+class _NodeAffinity(Struct, rename="camel"):
+    required: _NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class _Affinity(Struct, rename="camel"):
+    node_affinity: _NodeAffinity | None = None
+
+
+# decode() takes a type; a union is one to msgspec, though not to mypy.
+_PodOverhead: Final[type[dict[str, str | int | float | None] | None]] = (
+    dict[str, str | int | float | None] | None  # type: ignore[assignment]
+)
+
+_PodAffinity: Final[type[_Affinity | None]] = _Affinity | None  # type: ignore[assignment]
+
+NO_METADATA: Final = RawMetadata()
+
+
+def _needs_recursive_read_only(spec: _PodSpec) -> bool:
+    return any(
+        mount is not None and mount.recursive_read_only == "Enabled"
+        for container in (*(spec.containers or ()), *(spec.init_containers or ()))
+        if container is not None and container.volume_mounts
+        for mount in container.volume_mounts
+    )
+
+
+def pod_of(raw: RawPod) -> Pod:
+    """What the verbs read of a pod; affinity and overhead are left to `explained_pod_of`."""
+    metadata, spec = raw.metadata or NO_METADATA, raw.spec or _PodSpec()
+    return Pod(
+        metadata.namespace or "",
+        metadata.name or "",
+        metadata.uid or "",
+        spec.runtime_class_name or "",
+        strings(spec.node_selector),
+        tolerations_of(spec.tolerations),
+        Features(spec.host_users is False, _needs_recursive_read_only(spec)),
+    )
+
+
+def explained_pod_of(raw: RawPod, place: str = "") -> Pod:
+    """The pod with its required node affinity and overhead too.
+
+    Raises DecodeError when one of them is of a wrong type.
+    """
+    pod, spec = pod_of(raw), raw.spec or _PodSpec()
+    overhead = decode(spec.overhead, _PodOverhead, f"{place}.spec.overhead")
+    affinity = decode(spec.affinity, _PodAffinity, f"{place}.spec.affinity")
+    return Pod(
+        pod.namespace,
+        pod.name,
+        pod.uid,
+        pod.runtime_class_name,
+        pod.node_selector,
+        pod.tolerations,
+        pod.features,
+        _terms_of(affinity),
+        quantities_of(overhead),
+    )
+
+
+def _requirements_of(raw: list[_Requirement | None] | None) -> tuple[SelectorRequirement, ...]:
+    return tuple(
+        SelectorRequirement(
+            each.key or "",
+            each.operator or "",
+            tuple(value or "" for value in each.values or ()),
+        )
+        for each in (item or _Requirement() for item in raw or ())
+    )
+
+
+def _terms_of(affinity: _Affinity | None) -> tuple[SelectorTerm, ...] | None:
+    node_affinity = affinity.node_affinity if affinity else None
+    required = node_affinity.required if node_affinity else None
+    if required is None:
+        return None
+    return tuple(
+        SelectorTerm(_requirements_of(each.match_expressions), _requirements_of(each.match_fields))
+        for each in (item or _Term() for item in required.node_selector_terms or ())
+    )

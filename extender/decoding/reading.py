@@ -1,0 +1,67 @@
+"""Raw JSON → structs: the decoder itself, and how it says what is wrong."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+StringMap = dict[str, str | None] | None
+
+StringList = list[str | None] | None
+
+T = TypeVar("T")
+
+
+class DecodeError(ValueError):
+    """The bytes are not JSON, or not of the type that is read; the message names the place."""
+
+
+_DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
+
+
+def decode(raw: bytes | bytearray | memoryview | Raw, kind: type[T], place: str = "") -> T:
+    """Decode JSON into one of the Raw structs.
+
+    Raises DecodeError with a message such as "Pod.metadata.labels[...]: expected `str`, got `int`".
+    """
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
+    try:
+        result: T = decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        raise DecodeError(_with_place(str(error), place)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DecodeError(f"{place or 'body'}: not JSON: {error}") from None
+    except RecursionError:
+        raise DecodeError(f"{place or 'body'}: nested too deeply") from None
+    return result
+
+
+def convert(obj: object, kind: type[T], place: str = "") -> T:
+    """The same for a document that is decoded already (YAML)."""
+    try:
+        return msgspec.convert(obj, kind)
+    except msgspec.ValidationError as error:
+        raise DecodeError(_with_place(str(error), place)) from None
+
+
+def _with_place(message: str, place: str) -> str:
+    # "Expected `str | null`, got `int` - at `$.metadata.name`"
+    what, _, where = message.partition(" - at ")
+    path = where.strip("`").removeprefix("key in ").strip("`").removeprefix("$")
+    full = f"{place}{path}".lstrip(".") or "body"
+    return f"{full}: {what[:1].lower()}{what[1:].replace(' | null', '')}"
+
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def strings(raw: StringMap) -> Mapping[str, str]:
+    if not raw:
+        return _NOTHING
+    if None in raw.values():
+        return {key: value or "" for key, value in raw.items()}
+    return raw  # type: ignore[return-value]  # no value is None

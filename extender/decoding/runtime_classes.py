@@ -1,0 +1,57 @@
+"""RuntimeClasses, and the Namespaces that choose a default one."""
+
+from msgspec import Struct
+
+from extender.decoding.constraints import RawTimedToleration, quantities_of, tolerations_of
+from extender.decoding.reading import StringMap, strings
+from extender.objects import RuntimeClass
+
+
+class _Scheduling(Struct, rename="camel"):
+    node_selector: StringMap = None
+    tolerations: list[RawTimedToleration | None] | None = None
+
+
+class _Overhead(Struct, rename="camel"):
+    pod_fixed: dict[str, str | int | float | None] | None = None
+
+
+class _NamespaceMetadata(Struct):
+    name: str | None = None
+    annotations: StringMap = None
+
+
+class RawNamespace(Struct):
+    metadata: _NamespaceMetadata | None = None
+
+
+class _ClassMetadata(Struct, rename="camel"):
+    name: str | None = None
+    annotations: StringMap = None
+    creation_timestamp: str | None = None
+
+
+class RawRuntimeClass(Struct):
+    metadata: _ClassMetadata | None = None
+    handler: str | None = None
+    overhead: _Overhead | None = None
+    scheduling: _Scheduling | None = None
+
+
+def runtime_class_of(raw: RawRuntimeClass) -> RuntimeClass:
+    metadata = raw.metadata or _ClassMetadata()
+    scheduling = raw.scheduling or _Scheduling()
+    return RuntimeClass(
+        metadata.name or "",
+        raw.handler or "",
+        tuple(sorted(strings(scheduling.node_selector).items())),
+        tolerations_of(scheduling.tolerations),
+        quantities_of(raw.overhead.pod_fixed if raw.overhead else None),
+        strings(metadata.annotations),
+        metadata.creation_timestamp or "",
+        has_overhead=raw.overhead is not None,
+        has_scheduling=raw.scheduling is not None,
+        toleration_seconds=tuple(
+            item.toleration_seconds if item else None for item in scheduling.tolerations or ()
+        ),
+    )
