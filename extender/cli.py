@@ -1,7 +1,6 @@
 """The command line: runtimeclass-extender COMMAND [flags]."""
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,6 +8,7 @@ from typing import Final
 
 from extender import __version__
 from extender.admission.merging import Merge
+from extender.commands.arguments import add_policy_flags, base_parser, parse, policy_of
 from extender.commands.checking import check_command
 from extender.commands.explaining import explain_command
 from extender.commands.listing_nodes import nodes_command
@@ -19,14 +19,11 @@ from extender.flags import (
     UsageError,
     address,
     whole_number,
-    with_environment,
 )
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
 from extender.http.webhook import DEFAULT_MAX_REVIEW_BYTES
-from extender.predicates.runtimeclass import HandlerCheck
 from extender.server import ListenOptions
 from extender.serving import ServeOptions, serve
-from extender.verbs.matching import Policy
 from extender.webhook_serving import WebhookOptions, serve_webhook
 
 _MAX_BODY_LIMIT: Final = 2**40
@@ -36,33 +33,6 @@ EXIT_INTERRUPTED: Final = 130
 
 #: What each command is about, and what runs it.
 Commands = dict[str, tuple[str, Callable[[Sequence[str]], int]]]
-
-
-def _parser(command: str, description: str) -> CommandParser:
-    parser = CommandParser(prog=f"{PROGRAM} {command}", description=description)
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; repeatable")
-    return parser
-
-
-def _add_source_flags(parser: CommandParser) -> None:
-    group = parser.add_argument_group("where the state of the cluster comes from")
-    group.add_argument(
-        "--manifests",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="file or folder of YAML or JSON with Nodes and RuntimeClasses; repeatable",
-    )
-    group.add_argument(
-        "--kubeconfig",
-        metavar="FILE",
-        help="follow the cluster this names; without: the service account, else the default file",
-    )
-    group.add_argument("--context", metavar="NAME", help="of the kubeconfig")
-    parser.boolean_flag(
-        "--watch-list", default=True, help="=false: lists in pages only, no streamed lists"
-    )
 
 
 def _add_listener_flags(parser: CommandParser, bind: str, max_body_bytes: int) -> None:
@@ -95,26 +65,16 @@ def _add_listener_flags(parser: CommandParser, bind: str, max_body_bytes: int) -
 
 
 def _serve(argv: Sequence[str]) -> int:
-    parser = _parser("serve", "The scheduler extender: answers kube-scheduler over HTTP.")
-    _add_source_flags(parser)
+    about = "The scheduler extender: answers kube-scheduler over HTTP."
+    parser = base_parser(PROGRAM, "serve", about)
     _add_listener_flags(parser, "127.0.0.1:8888", DEFAULT_MAX_BODY_BYTES)
-    parser.add_argument(
-        "--handler-check",
-        choices=[each.value for each in HandlerCheck],
-        default=HandlerCheck.AUTO.value,
-        help="auto: a node that reports no runtime handlers passes; strict: it fails; off",
-    )
-    parser.boolean_flag(
-        "--toleration-comparison-operators",
-        default=False,
-        help="tolerations with Lt and Gt (gate TaintTolerationComparisonOperators)",
-    )
+    add_policy_flags(parser)
     parser.boolean_flag(
         "--requeue-pods",
         default=False,
         help="annotate Pending pods that would now pass, so that kube-scheduler tries them again",
     )
-    flags = parser.parse_args(with_environment(parser, "serve", argv, os.environ))
+    flags = parse(parser, "serve", argv)
     return serve(
         ServeOptions(
             listen=_listen_options(flags),
@@ -123,14 +83,14 @@ def _serve(argv: Sequence[str]) -> int:
             context=flags.context,
             watch_list=flags.watch_list,
             requeue_pods=flags.requeue_pods,
-            policy=Policy(HandlerCheck(flags.handler_check), flags.toleration_comparison_operators),
+            policy=policy_of(flags),
         )
     )
 
 
 def _webhook(argv: Sequence[str]) -> int:
-    parser = _parser("webhook", "The RuntimeClass admission webhook: answers kube-apiserver.")
-    _add_source_flags(parser)
+    about = "The RuntimeClass admission webhook: answers kube-apiserver."
+    parser = base_parser(PROGRAM, "webhook", about)
     _add_listener_flags(parser, "127.0.0.1:8443", DEFAULT_MAX_REVIEW_BYTES)
     parser.add_argument(
         "--merge",
@@ -143,7 +103,7 @@ def _webhook(argv: Sequence[str]) -> int:
         default=False,
         help="give pods that name no RuntimeClass the default one of their namespace or cluster",
     )
-    flags = parser.parse_args(with_environment(parser, "webhook", argv, os.environ))
+    flags = parse(parser, "webhook", argv)
     return serve_webhook(
         WebhookOptions(
             listen=_listen_options(flags),

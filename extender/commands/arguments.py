@@ -1,4 +1,4 @@
-"""Flags that explain, nodes and check have in common."""
+"""Flags that commands have in common."""
 
 import argparse
 import os
@@ -11,14 +11,11 @@ from extender.predicates.runtimeclass import HandlerCheck
 from extender.verbs.matching import Policy
 
 
-def command_parser(program: str, command: str, description: str) -> CommandParser:
-    """A parser with the flags that each command has; program is how it was called."""
+def base_parser(program: str, command: str, description: str) -> CommandParser:
+    """A parser with the flags that every command has; program is how it was called."""
     parser = CommandParser(prog=f"{program} {command}", description=description)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; repeatable")
-    parser.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="what is printed"
-    )
     group = parser.add_argument_group("where the state of the cluster comes from")
     group.add_argument(
         "--manifests",
@@ -30,11 +27,17 @@ def command_parser(program: str, command: str, description: str) -> CommandParse
     group.add_argument(
         "--kubeconfig",
         metavar="FILE",
-        help="of the cluster to ask; without: the service account, else the default file",
+        help="of the cluster; without: the service account, else the default file",
     )
     group.add_argument("--context", metavar="NAME", help="of the kubeconfig")
-    # All commands take it; what is read once is read in pages.
-    parser.boolean_flag("--watch-list", default=True, help=argparse.SUPPRESS)
+    parser.boolean_flag(
+        "--watch-list", default=True, help="=false: lists in pages only, no streamed lists"
+    )
+    return parser
+
+
+def add_policy_flags(parser: CommandParser) -> None:
+    """What matching means."""
     parser.add_argument(
         "--handler-check",
         choices=[each.value for each in HandlerCheck],
@@ -46,6 +49,15 @@ def command_parser(program: str, command: str, description: str) -> CommandParse
         default=False,
         help="tolerations with Lt and Gt (gate TaintTolerationComparisonOperators)",
     )
+
+
+def command_parser(program: str, command: str, description: str) -> CommandParser:
+    """A parser for a command that prints something and ends."""
+    parser = base_parser(program, command, description)
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="what is printed"
+    )
+    add_policy_flags(parser)
     return parser
 
 

@@ -298,8 +298,8 @@ class _Answer:
 
     def _refuse(self) -> bool:
         tokens = self._server.tokens
-        token = self._request.headers.get("authorization", "").removeprefix("Bearer ")
-        if tokens is None or token in tokens:
+        scheme, _, token = self._request.headers.get("authorization", "").partition(" ")
+        if tokens is None or (scheme.lower() == "bearer" and token in tokens):
             return False
         self._json(status_document(401, "Unauthorized", "Unauthorized"), 401)
         return True
