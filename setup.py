@@ -7,6 +7,7 @@ setup(
         Extension(
             "extender._names",
             ["extender/_names.c"],
+            extra_compile_args=["-O3"],
             optional=True,
             py_limited_api=True,
         )

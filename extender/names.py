@@ -35,6 +35,22 @@ SEPARATOR: Final = b'","'
 
 _BYTE_VALUES: Final = 256
 
+#: All characters of a DNS subdomain, and some. Without the compiled part names of others take the
+#: general way, which costs a little more.
+_PLAIN: Final = b"abcdefghijklmnopqrstuvwxyz0123456789.-_ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+#: Up to this many different codes it is cheaper to count each than to look which occur.
+_FEW: Final = 16
+
+
+def tally(codes: bytes, kinds: int) -> Mapping[int, int]:
+    """How often each code occurs, of those that do; codes are below `kinds`."""
+    if IS_COMPILED:
+        return compiled.tally(codes)
+    occurring: Iterable[int] = range(kinds) if kinds <= _FEW else set(codes)
+    counted = ((code, codes.count(code)) for code in occurring)
+    return {code: count for code, count in counted if count}
+
 
 @dataclass(frozen=True)
 class NameRun:
@@ -42,6 +58,21 @@ class NameRun:
 
     joined: bytes
     count: int
+
+    @classmethod
+    def read(cls, joined: bytes) -> "NameRun | None":
+        """What stands between the quotes of an array; None when it isn't nothing but plain strings.
+
+        Plain: ASCII without control characters and escapes, which stands for itself.
+        """
+        if IS_COMPILED:
+            counted = compiled.measure(joined)
+            return None if counted is None else cls(joined, counted)
+        separators = joined.translate(None, _PLAIN)
+        joints, rest = divmod(len(separators), len(SEPARATOR))
+        if rest or separators != SEPARATOR * joints:
+            return None
+        return cls(joined, joints + 1)
 
     @classmethod
     def of(cls, names: Sequence[bytes]) -> "NameRun":

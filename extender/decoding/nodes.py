@@ -56,17 +56,17 @@ def node_of(raw: RawNode) -> Node:
     )
 
 
-class _LeanNodeSpec(Struct):
+class _LeanNodeSpec(Struct, gc=False):
     taints: Raw = Raw(b"null")
     unschedulable: bool | None = None
 
 
-class _LeanNodeStatus(Struct, rename="camel"):
+class _LeanNodeStatus(Struct, rename="camel", gc=False):
     runtime_handlers: Raw = Raw(b"null")
     node_info: _NodeInfo | None = None
 
 
-class _LeanNode(Struct):
+class _LeanNode(Struct, gc=False):
     metadata: RawMetadata | None = None
     spec: _LeanNodeSpec | None = None
     status: _LeanNodeStatus | None = None

@@ -38,9 +38,6 @@ _BETWEEN_ITEMS: Final = _ITEM_CLOSING + b"," + _ITEM_OPENING
 _ITEMS_MARK: Final = b',"Nodes":{"metadata":{},"items":[' + _ITEM_OPENING
 _ITEMS_END: Final = _ITEM_CLOSING + b']},"NodeNames":null}'
 
-#: All characters of a DNS subdomain, and some: in a JSON string they stand for themselves.
-_PLAIN: Final = b"abcdefghijklmnopqrstuvwxyz0123456789.-_ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
 
 class BadRequestError(ValueError):
     """The body can't be read; the message names the place. Becomes a 400."""
@@ -115,13 +112,11 @@ def _decode_go_names(body: bytes) -> Args | None:
     start = body.find(_NAMES_MARK)
     if start < 0:
         return None
-    joined = body[start + len(_NAMES_MARK) : -len(_NAMES_END)]
-    separators = joined.translate(None, _PLAIN)
-    count, rest = divmod(len(separators), len(SEPARATOR))
-    if rest or separators != SEPARATOR * count:
+    names = NameRun.read(body[start + len(_NAMES_MARK) : -len(_NAMES_END)])
+    if names is None:
         return None
     pod = _decode_head(body[:start])
-    return Args(pod, NameRun(joined, count + 1)) if pod is not None else None
+    return Args(pod, names) if pod is not None else None
 
 
 def _decode_head(head: bytes) -> Pod | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Final, TypeVar
 
-from extender.names import NameRun
+from extender.names import NameRun, tally
 from extender.objects import Node, Pod, RuntimeClass, shape_of
 from extender.predicates.runtimeclass import HandlerCheck, Requirements, conflict_reason
 from extender.predicates.tolerations import TolerationSet
@@ -18,9 +18,6 @@ T = TypeVar("T")
 #: Different details an answer carries; the rest of the reasons take their plain form. The event
 #: that kube-scheduler makes of them is cut at 1,024 characters.
 MAX_DETAILS: Final = 8
-
-#: Up to this many different reasons it is cheaper to count each than to look which occur.
-_FEW: Final = 16
 
 _BYTE_VALUES: Final = 256
 
@@ -48,11 +45,7 @@ class Verdicts:
         """How many nodes have each code that occurs."""
         if not isinstance(self.codes, bytes):
             return Counter(self.codes)
-        occurring: Iterable[int] = (
-            range(len(self.reasons)) if len(self.reasons) <= _FEW else set(self.codes)
-        )
-        counted = ((code, self.codes.count(code)) for code in occurring)
-        return {code: count for code, count in counted if count}
+        return tally(self.codes, len(self.reasons))
 
     def select(self, items: Sequence[T], wanted: Iterable[int]) -> Sequence[T]:
         """The items whose code is one of `wanted`, in order."""

@@ -1,6 +1,7 @@
 """Laws of the name index: the compiled part and the Python part do the same."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -81,6 +82,29 @@ def test_follow_puts_an_ending_behind_each_name(found: list[bytes], data: st.Dat
     codes = bytes(data.draw(st.integers(0, len(endings) - 1)) for _ in found)
     expected = b"".join(name + endings[code] for name, code in zip(found, codes, strict=True))
     assert NameRun.of(found).follow(codes, endings) == expected
+
+
+@LAW
+@given(
+    st.one_of(
+        lists.map(SEPARATOR.join), st.binary(max_size=30), st.text(max_size=9).map(str.encode)
+    )
+)
+def test_what_is_read_as_a_run_is_an_array_of_just_these_strings(joined: bytes) -> None:
+    """If it is read, then JSON says the same; names of nodes are always read."""
+    run = NameRun.read(joined)
+    if run is None:
+        assert not re.fullmatch(rb'[a-z0-9.-]*(","[a-z0-9.-]*)*', joined)
+    else:
+        assert json.loads(b'["%s"]' % joined) == [name.decode() for name in run.names]
+        assert run.count == len(run.names)
+
+
+@LAW
+@given(st.binary(max_size=300), st.integers(0, 40))
+def test_a_tally_counts_what_occurs(codes: bytes, more: int) -> None:
+    expected = {code: codes.count(code) for code in set(codes)}
+    assert names.tally(codes, max(codes, default=0) + 1 + more) == expected
 
 
 @LAW

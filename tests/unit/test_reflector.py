@@ -1,0 +1,176 @@
+"""The reflector over a connection that is silent, or worse, without waiting for it."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from extender.cluster.connection import SilentError
+from extender.cluster.feeds import NodeFeed
+from extender.cluster.list_watch import INITIAL_EVENTS_SECONDS, Backoff, ListWatch, Reason
+from extender.cluster.reflector import NODES, Reflector
+from extender.cluster.store import SnapshotStore
+
+LIST = b'{"kind":"NodeList","metadata":{"resourceVersion":"10"},"items":[]}'
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Body:
+    """An answer in pieces: bytes, or an exception to raise; empty is the end."""
+
+    def __init__(self, clock: Clock, *pieces: bytes | Exception, seconds: float = 0.0) -> None:
+        self.status = 200
+        self._clock = clock
+        self._pieces = deque(pieces)
+        self._seconds = seconds
+
+    @property
+    def retry_after(self) -> float | None:
+        return None
+
+    def read_some(self, silence: float) -> bytes:
+        self._clock.now += self._seconds
+        piece = self._pieces.popleft() if self._pieces else b""
+        if isinstance(piece, Exception):
+            raise piece
+        return piece
+
+    def read_all(self, silence: float, limit: int = 0) -> bytes:
+        return b"".join(iter(lambda: self.read_some(silence), b""))
+
+    def is_idle(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+class Connection:
+    """Gives one answer after the other, then stops the reflector."""
+
+    def __init__(self, *answers: Body | Exception) -> None:
+        self._answers = deque(answers)
+        self.queries: list[Mapping[str, str]] = []
+        self.ended = threading.Event()
+        self.stop: Callable[[], None] = self.ended.set
+
+    def get(self, path: str, query: Mapping[str, str], *, silence: float) -> Body:
+        self.queries.append(query)
+        if not self._answers:
+            self.ended.set()
+            self.stop()
+            raise SilentError("no more answers")
+        answer = self._answers.popleft()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def rejected(self) -> None:
+        pass
+
+    def interrupt(self) -> None:
+        pass
+
+
+class Reasons(list[Reason]):
+    def event(self, kind: str, type: str) -> None:
+        pass
+
+    def restart(self, kind: str, reason: Reason) -> None:
+        self.append(reason)
+
+
+def follow(clock: Clock, *answers: Body | Exception, watch_list: bool) -> tuple[list[str], Reasons]:
+    """What was asked, a word a request, and why each request ended."""
+    connection, reasons = Connection(*answers), Reasons()
+    reflector = Reflector(
+        NODES,
+        NodeFeed(SnapshotStore()),
+        connection,
+        ListWatch(Backoff(clock), watch_list=watch_list),
+        reasons,
+        clock=clock,
+        pause=lambda seconds: None,
+    )
+    connection.stop = reflector.stop
+    reflector.run()
+    words = []
+    for query in connection.queries:
+        kind = "stream" if "sendInitialEvents" in query else "watch" if "watch" in query else "list"
+        version = query.get("resourceVersion")
+        words.append(f"{kind}@{version}" if version else kind)
+    return words, reasons
+
+
+def added(name: str, version: int) -> bytes:
+    metadata = f'{{"name":"{name}","resourceVersion":"{version}"}}'
+    return f'{{"type":"ADDED","object":{{"metadata":{metadata}}}}}\n'.encode()
+
+
+def test_a_silent_watch_is_begun_again_where_it_was() -> None:
+    clock = Clock()
+    watch = Body(clock, added("a", 12), SilentError("90 s"), seconds=2)
+    asked, reasons = follow(clock, Body(clock, LIST), watch, watch_list=False)
+    assert asked == ["list", "watch@10", "watch@12"]
+    assert reasons == [Reason.SILENT]
+
+
+def test_a_watch_that_is_not_even_answered_is_asked_for_again() -> None:
+    clock = Clock()
+    silent = SilentError("no head")
+    asked, reasons = follow(clock, Body(clock, LIST), silent, watch_list=False)
+    assert asked == ["list", "watch@10", "watch@10"]
+    assert reasons == [Reason.SILENT]
+
+
+def test_initial_events_that_stop_fall_back_to_a_list() -> None:
+    clock = Clock()
+    stream = Body(clock, added("a", 1), SilentError("30 s"))
+    asked, reasons = follow(clock, stream, watch_list=True)
+    assert asked == ["stream", "list"]
+    assert reasons == [Reason.NO_INITIAL_EVENTS_END]
+
+
+def test_heartbeats_of_known_nodes_do_not_keep_initial_events_going() -> None:
+    clock = Clock()
+    beats = [added("a", version) for version in range(1, 100)]
+    stream = Body(clock, *beats, seconds=INITIAL_EVENTS_SECONDS / 10)
+    asked, reasons = follow(clock, stream, watch_list=True)
+    assert asked == ["stream", "list"]
+    assert reasons == [Reason.NO_INITIAL_EVENTS_END]
+
+
+def test_new_nodes_keep_initial_events_going() -> None:
+    clock = Clock()
+    bookmark = (
+        b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"200",'
+        b'"annotations":{"k8s.io/initial-events-end":"true"}}}}\n'
+    )
+    nodes = [added(f"n{version}", version) for version in range(1, 100)]
+    stream = Body(clock, *nodes, bookmark, seconds=INITIAL_EVENTS_SECONDS / 2)
+    asked, reasons = follow(clock, stream, watch_list=True)
+    assert asked == ["stream", "watch@200"]
+    assert reasons == [Reason.CLOSED]
+
+
+def test_whatever_goes_wrong_the_thread_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    asked, reasons = follow(clock, RuntimeError("a bug"), Body(clock, LIST), watch_list=False)
+    assert asked == ["list", "list", "watch@10"]
+    assert reasons == [Reason.EXCEPTION]
+    assert "a bug" in caplog.text
+
+
+def test_an_event_without_end_is_garbage() -> None:
+    clock = Clock()
+    pieces = [b'{"type":"ADDED","object":{"x":"' + b"x" * 2**20] + [b"x" * 2**22] * 9
+    asked, reasons = follow(clock, Body(clock, LIST), Body(clock, *pieces), watch_list=False)
+    assert asked == ["list", "watch@10", "list"]
+    assert reasons == [Reason.GARBAGE]
