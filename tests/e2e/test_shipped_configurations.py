@@ -252,12 +252,13 @@ def test_while_the_service_is_away_pods_are_placed_beside_the_plugin_only(
 ) -> None:
     where = way.cluster
     (port,) = free_ports(1)
-    with way.scheduler(file, port):
+    with way.scheduler(file, port) as scheduler:
         _add_pod(where, file, "plain")
         _add_pod(where, file, "sandboxed", "kata")
         if "beside" in name_of(file):
             until(lambda: bool(where.node_of("plain")))
             until(lambda: where.node_of("sandboxed") == "n1")
+            assert "Skipping extender as it returned error" in scheduler.log.read_text()
             return
         until(lambda: "connection refused" in where.message_of("plain"))
         until(lambda: "connection refused" in where.message_of("sandboxed"))

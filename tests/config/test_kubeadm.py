@@ -1,0 +1,84 @@
+"""kubeadm's patches, applied to the manifests that kubeadm v1.36 writes."""
+
+from typing import Any, Final
+
+import yaml
+
+from tests.config.shipped import FOLDER, Json, documents
+from tests.json_patch import apply
+
+_PATCHES: Final = FOLDER / "control-plane" / "kubeadm"
+
+#: What matters of /etc/kubernetes/manifests/kube-scheduler.yaml.
+KUBE_SCHEDULER: Final = """
+apiVersion: v1
+kind: Pod
+metadata: {name: kube-scheduler, namespace: kube-system}
+spec:
+  containers:
+    - command:
+        - kube-scheduler
+        - --authentication-kubeconfig=/etc/kubernetes/scheduler.conf
+        - --authorization-kubeconfig=/etc/kubernetes/scheduler.conf
+        - --bind-address=127.0.0.1
+        - --kubeconfig=/etc/kubernetes/scheduler.conf
+        - --leader-elect=true
+      name: kube-scheduler
+      volumeMounts:
+        - {mountPath: /etc/kubernetes/scheduler.conf, name: kubeconfig, readOnly: true}
+  hostNetwork: true
+  volumes:
+    - hostPath: {path: /etc/kubernetes/scheduler.conf, type: FileOrCreate}
+      name: kubeconfig
+"""
+
+KUBE_APISERVER: Final = """
+apiVersion: v1
+kind: Pod
+metadata: {name: kube-apiserver, namespace: kube-system}
+spec:
+  containers:
+    - command: [kube-apiserver, --enable-admission-plugins=NodeRestriction]
+      name: kube-apiserver
+"""
+
+
+def _patched(manifest: str, patch: str) -> Json:
+    (operations,) = documents(_PATCHES / patch)
+    result: Json = apply(yaml.safe_load(manifest), operations)
+    return result
+
+
+def _container(pod: Json) -> Any:
+    (container,) = pod["spec"]["containers"]
+    return container
+
+
+def test_kube_scheduler_is_given_a_configuration_that_is_mounted() -> None:
+    pod = _patched(KUBE_SCHEDULER, "patches/kube-scheduler+json.yaml")
+    container = _container(pod)
+    (flag,) = (each for each in container["command"] if each.startswith("--config="))
+    assert flag == "--config=/etc/kubernetes/kube-scheduler/config.yaml"
+    mount = container["volumeMounts"][-1]
+    assert flag.removeprefix("--config=").startswith(mount["mountPath"] + "/")
+    volume = pod["spec"]["volumes"][-1]
+    assert volume["name"] == mount["name"]
+    assert volume["hostPath"]["path"] == mount["mountPath"]
+    assert len(container["command"]) == 7
+
+
+def test_the_configurations_name_the_kubeconfig_that_kubeadm_mounts() -> None:
+    container = _container(yaml.safe_load(KUBE_SCHEDULER))
+    mounts = [each["mountPath"] for each in container["volumeMounts"]]
+    for file in (FOLDER / "control-plane" / "node").glob("kube-scheduler-*.yaml"):
+        (configuration,) = documents(file)
+        assert configuration["clientConnection"]["kubeconfig"] in mounts
+
+
+def test_kube_apiserver_loses_the_plugin_and_nothing_else() -> None:
+    pod = _patched(KUBE_APISERVER, "instead-of-plugin/kube-apiserver+json.yaml")
+    assert _container(pod)["command"] == [
+        "kube-apiserver",
+        "--enable-admission-plugins=NodeRestriction",
+        "--disable-admission-plugins=RuntimeClass",
+    ]
