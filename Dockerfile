@@ -1,5 +1,4 @@
-# Python 3.12: from 3.13 on the ssl module turns away certificates that kubectl takes, those of
-# long-lived clusters' CAs without a key identifier among them (docs/releasing.md).
+# The version that all tests have run on (docs/releasing.md).
 ARG PYTHON=3.12
 ARG DEBIAN=bookworm
 

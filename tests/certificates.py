@@ -36,8 +36,11 @@ class CertificateFiles:
 class Authority:
     """A certificate authority with its files in a folder."""
 
-    def __init__(self, folder: Path, name: str = "test CA") -> None:
+    def __init__(
+        self, folder: Path, name: str = "test CA", *, key_identifiers: bool = True
+    ) -> None:
         self._folder = folder
+        self._key_identifiers = key_identifiers
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name(name)
         self._certificate = (
@@ -72,10 +75,9 @@ class Authority:
     def _builder(
         self, subject: x509.Name, key: ec.EllipticCurvePublicKey
     ) -> x509.CertificateBuilder:
-        """With the key identifiers that Python 3.13 and later insist on."""
+        """With the key identifiers that Python 3.13 and later insist on, unless told otherwise."""
         now = datetime.datetime.now(datetime.UTC)
-        ours = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        return (
+        builder = (
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(self._name)
@@ -83,9 +85,13 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - _DAY)
             .not_valid_after(now + 30 * _DAY)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-            .add_extension(ours, critical=False)
         )
+        if not self._key_identifiers:
+            return builder
+        ours = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        return builder.add_extension(
+            x509.SubjectKeyIdentifier.from_public_key(key), critical=False
+        ).add_extension(ours, critical=False)
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:

@@ -4,6 +4,7 @@ import contextlib
 import re
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -13,6 +14,7 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util import Timeout
+from urllib3.util.ssl_ import create_urllib3_context
 
 from extender import __version__
 from extender.cluster.cluster_config import ClusterConfig, CredentialsError, one_line
@@ -221,6 +223,7 @@ class ApiConnection:
                 self._pools.clear()
             self._pools, self._generation = rest.pool_manager, generation
             assert self._pools is not None
+            self._pools.connection_pool_kw["ssl_context"] = _lenient_context(configuration)
             self._pools.pool_classes_by_scheme = _tracked_pools(self._keep)
         return self._pools
 
@@ -229,6 +232,20 @@ class ApiConnection:
             self._socks = {sock}
             if self._interrupted:
                 raise OSError("interrupted")
+
+
+def _lenient_context(configuration: Any) -> ssl.SSLContext:
+    """TLS as kubectl does it: verified, but not by the letter of RFC 5280.
+
+    Python 3.13 and later turn away CAs without key identifiers, which long-lived clusters have,
+    managed ones among them (kubernetes-client/python#2394).
+    """
+    verify = ssl.CERT_REQUIRED if configuration.verify_ssl else ssl.CERT_NONE
+    context = create_urllib3_context(cert_reqs=verify)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not (configuration.ssl_ca_cert or configuration.ca_cert_data):
+        context.load_default_certs()
+    return context
 
 
 def _tracked_pools(

@@ -177,6 +177,16 @@ def test_a_changed_certificate_authority_is_read_again(tmp_path: Path) -> None:
             until(lambda: names(run) == {"n1", "n2"})
 
 
+def test_a_ca_without_key_identifiers_is_trusted_as_kubectl_does(tmp_path: Path) -> None:
+    """Python 3.13 and later would not; long-lived clusters have such CAs."""
+    authority = Authority(tmp_path / "pki", key_identifiers=False)
+    with FakeApiServer(tls=serving_context(authority)) as server:
+        config = config_for(server, tmp_path, ca_file=str(authority.cert))
+        with following(config, nodes=True) as run:
+            server.put(NODES, node("n1"))
+            until(lambda: names(run) == {"n1"})
+
+
 def test_an_exec_plugin_is_asked_again_after_a_401(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("one")

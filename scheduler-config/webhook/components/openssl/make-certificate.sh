@@ -37,6 +37,8 @@ cat > new.ext <<EXT
 basicConstraints = critical, CA:FALSE
 keyUsage = critical, digitalSignature
 extendedKeyUsage = serverAuth
+subjectKeyIdentifier = hash
+authorityKeyIdentifier = keyid
 subjectAltName = DNS:$HOST
 EXT
 openssl x509 -req -sha256 -in new.csr -CA ca.crt -CAkey ca.key -CAcreateserial \
