@@ -100,5 +100,6 @@ class ManifestFollower:
 
     def _fail(self, text: str) -> None:
         if text != self._error:
-            _LOG.error("manifests not reloaded, keeping the state before", extra={"cause": text})
+            # First known, then told: who reads of it in the log finds it in /readyz?verbose.
             self._error, self._failed_at = text, self._clock()
+            _LOG.error("manifests not reloaded, keeping the state before", extra={"cause": text})

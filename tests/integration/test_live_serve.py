@@ -195,8 +195,8 @@ def test_requeue_wakes_the_pods_of_a_class_that_appears(tmp_path: Path) -> None:
             assert document["uid"] in ("uid-one", "uid-two")
             assert set(document["annotations"]) == {"runtimeclass-extender/retry"}
             assert api.patches[0].headers["content-type"] == "application/merge-patch+json"
-            metrics = server.request("GET", "/metrics")[1].decode()
-            assert "runtimeclass_extender_requeued_pods_total 2.0" in metrics
+            counted = b"runtimeclass_extender_requeued_pods_total 2.0"
+            until(lambda: counted in server.request("GET", "/metrics")[1])
 
 
 def test_without_the_flag_no_pod_is_touched(tmp_path: Path) -> None:
