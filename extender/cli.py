@@ -184,5 +184,8 @@ def _run(program: str, known: Commands, argv: Sequence[str]) -> int:
     except UsageError as error:
         print(f"{program} {words[0]}: {error}", file=sys.stderr)
         return EXIT_USAGE
+    except OSError as error:
+        print(f"{program} {words[0]}: {error.strerror or error}", file=sys.stderr)
+        return EXIT_USAGE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

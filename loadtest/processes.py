@@ -91,12 +91,15 @@ def floor_command() -> list[str]:
     return [sys.executable, "-m", "loadtest.floor"]
 
 
+_PURE_PYTHON: Final = "RUNTIMECLASS_EXTENDER_PURE_PYTHON"
+
+
 def _environment() -> dict[str, str]:
     """Ours, without what would change the flags of the service."""
     return {
         key: value
         for key, value in os.environ.items()
-        if not key.startswith(("RUNTIMECLASS_EXTENDER_", "GUNICORN_"))
+        if not key.startswith(("RUNTIMECLASS_EXTENDER_", "GUNICORN_")) or key == _PURE_PYTHON
     }
 
 

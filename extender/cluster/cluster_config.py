@@ -158,8 +158,12 @@ def _load_kubeconfig(
     for path in paths:
         try:
             documents.append((path, yaml.safe_load(path.read_bytes())))
-        except (OSError, yaml.YAMLError, ValueError) as error:
+        except OSError as error:
+            raise ConfigError(f"--kubeconfig {path}: {error.strerror}") from None
+        except (yaml.YAMLError, ValueError) as error:
             raise ConfigError(f"--kubeconfig {path}: {one_line(error)}") from None
+        except RecursionError:
+            raise ConfigError(f"--kubeconfig {path}: nested too deeply") from None
     if not all(isinstance(document, dict) for _, document in documents):
         raise ConfigError(f"--kubeconfig {where}: not a kubeconfig")
     _check_context(where, [document for _, document in documents], context)

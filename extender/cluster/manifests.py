@@ -29,6 +29,9 @@ from extender.validation import validate_node_name, validate_runtimeclass
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
+#: Levels of lists and objects within each other; those of Kubernetes have 20 or so.
+MAX_DEPTH: Final = 200
+
 #: The kinds that are read, by the group of their apiVersion.
 _GROUPS: Final = {"Namespace": "", "Node": "", "Pod": "", "RuntimeClass": "node.k8s.io"}
 
@@ -74,7 +77,10 @@ def manifest_files(paths: Iterable[str]) -> list[Path]:
     Raises ManifestError.
     """
     files: list[Path] = []
-    for path in map(Path, paths):
+    for name in paths:
+        if not name:
+            raise ManifestError("--manifests: the path is empty")
+        path = Path(name)
         try:
             if stat.S_ISDIR(path.stat().st_mode):
                 names = sorted(os.listdir(path))
@@ -117,6 +123,8 @@ def load_manifests(paths: Sequence[str], loaded: Manifests | None = None) -> Man
         except OSError as error:
             raise ManifestError(f"{file}: {error.strerror}") from None
         read_manifest(text, str(file), loaded)
+    if not (loaded.nodes or loaded.runtime_classes or loaded.pods or loaded.namespaces):
+        loaded.warnings.append(f"no Node, RuntimeClass or Pod in {', '.join(paths)}")
     return loaded
 
 
@@ -127,6 +135,8 @@ def read_manifest(text: bytes, name: str, loaded: Manifests) -> None:
             _take(document, "", loaded)
     except (ManifestError, DecodeError) as error:
         raise ManifestError(f"{name}: {error}") from None
+    except RecursionError:
+        raise ManifestError(f"{name}: nested too deeply") from None
 
 
 Document = Raw | dict[str, object]
@@ -140,7 +150,9 @@ def _documents(text: bytes) -> Iterator[Document]:
             msgspec.json.decode(text, type=_Header)
         except msgspec.ValidationError:
             pass
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except RecursionError:
+            raise ManifestError("nested too deeply") from None
+        except (msgspec.DecodeError, UnicodeDecodeError):
             yield from _yaml_documents(text)
             return
         yield Raw(text)
@@ -148,8 +160,23 @@ def _documents(text: bytes) -> Iterator[Document]:
     yield from _yaml_documents(text)
 
 
+def _check_depth(text: bytes) -> None:
+    """libyaml's composer calls itself for each level: 25,000 of them end the process."""
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                mark = event.start_mark
+                place = f"line {mark.line + 1}: " if mark else ""
+                raise ManifestError(f"{place}nested more than {MAX_DEPTH} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
 def _yaml_documents(text: bytes) -> Iterator[Document]:
     try:
+        _check_depth(text)
         for number, document in enumerate(yaml.load_all(text, _Loader), 1):
             if document is None:
                 continue
@@ -178,6 +205,8 @@ def _take(document: Document, default_kind: str, loaded: Manifests) -> None:
     else:
         kind, version = _text(document, "kind"), _text(document, "apiVersion")
         found = document.get("items")
+        if kind and kind.endswith("List") and found is not None and not isinstance(found, list):
+            raise ManifestError(f"items: expected a list, got {type(found).__name__}")
         items = found if isinstance(found, list) else None
         elements = [_element(each, index) for index, each in enumerate(items or ())]
     kind = kind or default_kind

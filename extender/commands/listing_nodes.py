@@ -20,7 +20,7 @@ def nodes_command(program: str, argv: Sequence[str]) -> int:
     )
     parser.add_argument("runtimeclass", metavar="CLASS", help="the name of a RuntimeClass")
     parser.add_argument(
-        "--limit", type=whole_number(0, 10**9), metavar="N", help="names in each list"
+        "--limit", type=whole_number(1, 10**9), metavar="N", help="names in each list"
     )
     flags = parse(parser, "nodes", argv)
     state = load_cluster(source_of(flags), Progress())

@@ -1,12 +1,14 @@
 """Every error answer is JSON of one key."""
 
 import logging
+from http import HTTPStatus
 from typing import Final
 
-from flask import Flask, Response
+from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from extender.http.wire import BadRequestError, encode
+from extender.verdict import shown
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -22,7 +24,10 @@ def install_error_handlers(app: Flask) -> None:
 
     @app.errorhandler(HTTPException)
     def http_error(error: HTTPException) -> Response:
-        response = error_response(error.code or 500, error.description or error.name)
+        text = error.description or error.name
+        if error.code == HTTPStatus.NOT_FOUND:
+            text = f"no such path: {shown(request.path)}"
+        response = error_response(error.code or 500, text)
         for name, value in error.get_headers():
             if name == "Allow":
                 response.headers[name] = value

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from flask import Flask, Response, request
+from werkzeug.exceptions import UnsupportedMediaType
 
 from extender.http.errors import error_response
 from extender.http.service import ERROR_PREFIX, Service, UndecidedError
@@ -29,7 +30,7 @@ from extender.verbs.filter import FilterResult, sort_nodes
 from extender.verbs.matching import match_names, match_nodes
 from extender.verbs.preempt import keep_matching
 from extender.verbs.prioritize import Scores
-from extender.verdict import Code
+from extender.verdict import Code, shown
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -41,6 +42,9 @@ def read_body(limit: int) -> bytes:
 
     Read straight from the server: werkzeug's stream would copy it in pieces of 64 KiB.
     """
+    encoding = request.environ.get("HTTP_CONTENT_ENCODING", "identity")
+    if encoding != "identity":
+        raise UnsupportedMediaType(f"Content-Encoding {shown(encoding)} is not supported")
     length = request.content_length
     body: bytes = b"" if length is not None and length > limit else _read(limit)
     if len(body) > limit or (length is not None and length > limit):

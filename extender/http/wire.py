@@ -89,6 +89,8 @@ def run_of(names: Sequence[str]) -> NameRun:
 
 def decode_args(body: bytes) -> Args:
     """Read ExtenderArgs. Raises BadRequestError."""
+    if not body:
+        raise BadRequestError("body: empty, expected ExtenderArgs as JSON")
     args = _decode_as_kube_scheduler_sends(body)
     return args if args is not None else _decode_any(body)
 

@@ -100,7 +100,7 @@ def test_strict_refuses_nodes_that_report_no_handlers() -> None:
 @pytest.mark.parametrize(
     ("body", "place"),
     [
-        pytest.param(b"", "not JSON", id="empty body"),
+        pytest.param(b"", "body: empty", id="empty body"),
         pytest.param(b"{", "not JSON", id="truncated"),
         pytest.param(b'{"Pod":{},"NodeNames":[]} x', "not JSON", id="trailing data"),
         pytest.param(b"[]", "expected `object`", id="a list"),
@@ -153,6 +153,15 @@ def test_unknown_paths_and_methods_are_told_in_json(
     assert got == status
     assert "Location" not in headers
     assert list(json.loads(body)) == ["error"]
+
+
+def test_a_compressed_body_is_a_415(sample: Server) -> None:
+    connection = sample.connect()
+    with closing(connection):
+        connection.request("POST", "/filter", b"{}", {"Content-Encoding": "gzip"})
+        response = connection.getresponse()
+        assert response.status == 415
+        assert "gzip" in json.loads(response.read())["error"]
 
 
 def test_a_body_over_the_limit_is_a_413_that_names_the_limit() -> None:
@@ -209,14 +218,14 @@ def test_edited_manifests_switch_answers_once_and_fail_no_request(tmp_path: Path
     with serving(tmp_path) as server:
         client = threading.Thread(target=ask, args=[server])
         client.start()
-        until(lambda: len(answers) > 300)
+        until(lambda: len(answers) > 500)
         _write(tmp_path, "two")
         until(lambda: answers[-1][1] == "['two']")
         (tmp_path / "runtimeclasses.yaml").write_text("kind: [")
         server.wait_for_line("manifests not reloaded")
         _, verbose, _ = server.request("GET", "/readyz?verbose")
         so_far = len(answers)
-        until(lambda: len(answers) > so_far + 300)
+        until(lambda: len(answers) > so_far + 500)
         stopping.set()
         client.join()
     assert b"[+]manifests ok: last reload failed" in verbose
@@ -225,7 +234,7 @@ def test_edited_manifests_switch_answers_once_and_fail_no_request(tmp_path: Path
     said = [text for _, text in answers]
     switched = said.index("['two']")
     assert said == ["['one']"] * switched + ["['two']"] * (len(said) - switched)
-    assert len(answers) >= 600
+    assert len(answers) > 1000
 
 
 @pytest.mark.parametrize(

@@ -95,3 +95,29 @@ def test_what_is_wrong_is_told_in_one_line(tmp_path: Path, text: str, said: str)
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"none\.yaml: No such file or directory"):
         load_manifests([str(tmp_path / "none.yaml")])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[" * 25_000 + "]" * 25_000, id="YAML in brackets"),
+        pytest.param("- " * 30_000 + "a", id="YAML in dashes"),
+        pytest.param('{"kind": "Node", "x": ' + "[" * 50_000 + "]" * 50_000 + "}", id="JSON"),
+    ],
+)
+def test_what_is_nested_deeply_is_refused_and_ends_no_process(tmp_path: Path, text: str) -> None:
+    """libyaml's composer would use up the stack."""
+    file = tmp_path / "deep.yaml"
+    file.write_text(text)
+    with pytest.raises(ManifestError, match="nested"):
+        load_manifests([str(file)])
+
+
+def test_an_empty_path_is_not_the_current_folder() -> None:
+    with pytest.raises(ManifestError, match="the path is empty"):
+        load_manifests([""])
+
+
+def test_that_nothing_was_found_is_a_warning(tmp_path: Path) -> None:
+    (warning,) = load_manifests([str(tmp_path)]).warnings
+    assert str(tmp_path) in warning
