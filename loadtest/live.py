@@ -21,8 +21,9 @@ import orjson
 from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.connection import ApiConnection
 from extender.cluster.feeds import NodeFeed
+from extender.cluster.kinds import NODES
 from extender.cluster.list_watch import Backoff, ListWatch, Reason
-from extender.cluster.reflector import NODES, Reflector
+from extender.cluster.reflector import Reflector
 from extender.cluster.store import SnapshotStore
 from loadtest import tables
 from loadtest.apiserver import ApiServer, apiserver

@@ -4,6 +4,7 @@ A feed belongs to its kind's reflector thread, but for what its docstrings say o
 """
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
@@ -63,7 +64,7 @@ class Seen(Struct, Generic[HeldT], gc=False):
     held: HeldT
 
 
-class Feed(Generic[HeldT]):
+class Feed(ABC, Generic[HeldT]):
     """The objects of one kind: a list collected aside and then swapped in, and changes after it.
 
     An object whose resourceVersion is older than the one held is not applied.
@@ -146,14 +147,17 @@ class Feed(Generic[HeldT]):
         if changed:
             self._apply(changed)
 
+    @abstractmethod
     def _decode(self, raw: Raw) -> Seen[HeldT]:
-        raise NotImplementedError
+        """One object as JSON → what is kept of it. Raises DecodeError."""
 
+    @abstractmethod
     def _replace(self, held: Mapping[bytes, HeldT]) -> None:
-        raise NotImplementedError
+        """Hand a complete list to the store."""
 
+    @abstractmethod
     def _apply(self, changed: Mapping[bytes, HeldT | None]) -> None:
-        raise NotImplementedError
+        """Hand changes to the store; None for what was deleted."""
 
 
 def _checked_name(name: str | None) -> bytes:

@@ -7,9 +7,10 @@ from typing import Any
 from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.connection import ApiConnection
 from extender.cluster.feeds import Feed, NodeFeed, RuntimeClassFeed
+from extender.cluster.kinds import NODES, RUNTIME_CLASSES, Kind
 from extender.cluster.list_watch import Backoff, ListWatch, Reason
 from extender.cluster.lookup import LiveLookup
-from extender.cluster.reflector import NODES, RUNTIME_CLASSES, Kind, Reflector
+from extender.cluster.reflector import Reflector
 from extender.cluster.requeue import Requeue
 from extender.cluster.store import SnapshotStore
 from extender.metrics import Metrics

@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 
 from extender.cluster.api_objects import revision
 from extender.cluster.feeds import Feed, Held, Seen
-from extender.cluster.reflector import Kind
+from extender.cluster.kinds import Kind
 from extender.decoding import DecodeError, StringMap, decode
 from extender.undecided import ERROR_PREFIX, UndecidedError
 from extender.verdict import shown

@@ -8,7 +8,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from msgspec import Raw
@@ -21,6 +20,7 @@ from extender.cluster.connection import (
     UnreachableError,
 )
 from extender.cluster.feeds import Feed
+from extender.cluster.kinds import Kind
 from extender.cluster.list_watch import (
     INITIAL_EVENTS_SECONDS,
     LIST_SILENCE_SECONDS,
@@ -52,21 +52,6 @@ _QUIET_SECONDS: Final = 75.0
 
 _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 _OTHERS: Final = frozenset({"BOOKMARK", "ERROR"})
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of objects and where the API server has them."""
-
-    name: str
-    resource: str
-    path: str
-
-
-NODES: Final = Kind("Node", "nodes", "/api/v1/nodes")
-RUNTIME_CLASSES: Final = Kind(
-    "RuntimeClass", "runtimeclasses.node.k8s.io", "/apis/node.k8s.io/v1/runtimeclasses"
-)
 
 
 class Response(Protocol):

@@ -11,8 +11,9 @@ from typing import Any
 from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.connection import ApiConnection
 from extender.cluster.feeds import Feed, NodeFeed, RuntimeClassFeed
+from extender.cluster.kinds import NODES, RUNTIME_CLASSES
 from extender.cluster.list_watch import Backoff, ListWatch, Reason
-from extender.cluster.reflector import NODES, RUNTIME_CLASSES, Reflector
+from extender.cluster.reflector import Reflector
 from extender.cluster.store import SnapshotStore
 from tests.fakes.apiserver import FakeApiServer, kubeconfig
 from tests.processes import until

@@ -8,8 +8,9 @@ import pytest
 
 from extender.cluster.connection import SilentError
 from extender.cluster.feeds import NodeFeed
+from extender.cluster.kinds import NODES
 from extender.cluster.list_watch import INITIAL_EVENTS_SECONDS, Backoff, ListWatch, Reason
-from extender.cluster.reflector import NODES, Reflector
+from extender.cluster.reflector import Reflector
 from extender.cluster.store import SnapshotStore
 
 LIST = b'{"kind":"NodeList","metadata":{"resourceVersion":"10"},"items":[]}'
