@@ -50,6 +50,9 @@ static uint64_t hash_name(const char *name, size_t length)
     word = 0;
     memcpy(&word, name, length);
     hash = (hash ^ word) * 0xc4ceb9fe1a85ec53ULL;
+    /* Names differ in their last characters, the upper bytes of the word; slots are chosen by the
+     * lower bits: all must reach all. */
+    hash = (hash ^ (hash >> 32)) * 0x9e3779b97f4a7c15ULL;
     return hash ^ (hash >> 29);
 }
 

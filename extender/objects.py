@@ -51,6 +51,20 @@ class Toleration:
     effect: str = ""
 
 
+#: Tolerations of a pod, and characters in them, up to which they are worth remembering. A pod's
+#: author may write thousands; whoever remembers them for many pods must have a limit.
+MAX_FEW: Final = 32
+MAX_WORDS: Final = 2048
+
+
+def has_few_words(tolerations: tuple[Toleration, ...]) -> bool:
+    """Whether a list of tolerations is small enough to be remembered."""
+    return len(tolerations) <= MAX_FEW and (
+        sum(len(t.key) + len(t.operator) + len(t.value) + len(t.effect) for t in tolerations)
+        <= MAX_WORDS
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Handler:
     """One of a node's status.runtimeHandlers; the name "" stands for the default handler."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from extender.objects import Pod
+from extender.objects import MAX_WORDS, Pod, has_few_words
 
 #: How long a refusal is remembered: a pod that is still Pending is asked about again after
 #: 5 minutes at the latest (kube-scheduler's flush of unschedulable pods).
@@ -19,11 +19,11 @@ MAX_NAME: Final = 253
 MAX_PODS: Final = 100_000
 
 
-#: A pod with more tolerations or nodeSelector entries than this is remembered without them: a
-#: list of thousands is legal, and the memory of 100,000 pods must have a limit.
-MAX_REQUIREMENTS: Final = 64
+#: A pod with more nodeSelector entries or tolerations than this is remembered without them.
+MAX_SELECTOR: Final = 16
 
-#: Different requirements shared between the pods that have them, as the pods of a Deployment do.
+#: Different requirements, shared between the pods that have them, as the pods of a Deployment do;
+#: 10 KB each at the most. When there are more, pods are remembered without.
 _MAX_SHARED: Final = 4096
 
 
@@ -83,12 +83,16 @@ class RefusedPods:
             return before is not None
 
     def _requirements(self, pod: Pod) -> Pod | None:
-        if len(pod.tolerations) + len(pod.node_selector) > MAX_REQUIREMENTS:
-            return None
         selector = tuple(sorted(pod.node_selector.items()))
+        if (
+            len(selector) > MAX_SELECTOR
+            or sum(len(key) + len(value) for key, value in selector) > MAX_WORDS
+            or not has_few_words(pod.tolerations)
+        ):
+            return None
         key = (pod.runtime_class_name, selector, pod.tolerations, pod.features)
-        if len(self._shared) >= _MAX_SHARED:
-            self._shared.clear()
+        if len(self._shared) >= _MAX_SHARED and key not in self._shared:
+            return None
         return self._shared.setdefault(
             key,
             Pod(
@@ -117,4 +121,6 @@ class RefusedPods:
                 if pod.at >= oldest:
                     break
                 del self._pods[key]
+            wanted = {id(pod.requirements) for pod in self._pods.values()}
+            self._shared = {k: each for k, each in self._shared.items() if id(each) in wanted}
             return list(self._pods.values())

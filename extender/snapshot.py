@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from extender.names import NodeIndex
-from extender.objects import Features, Pod, RuntimeClass, Shape, Taint
+from extender.objects import Features, Pod, RuntimeClass, Shape, Taint, has_few_words
 from extender.predicates.runtimeclass import HandlerCheck, Requirements
 from extender.predicates.tolerations import TolerationSet
 from extender.verdict import UNKNOWN_NODE, Reason
@@ -21,6 +21,10 @@ from extender.verdict import UNKNOWN_NODE, Reason
 #: Verdict tables kept per set of shapes. A table is a byte or two per shape: 5,000 shapes and
 #: 1,024 tables are 10 MB at the most. One is used per RuntimeClass and kind of tolerations.
 MAX_TABLES: Final = 1024
+
+#: Reasons in all these tables: with a taint of its own on every node each shape has one, of some
+#: 300 bytes, in each table; 100,000 are 30 MB.
+MAX_REASONS: Final = 100_000
 
 #: The pods' toleration lists remembered; each is only a short cut to a table.
 MAX_REMEMBERED_TOLERATIONS: Final = 1024
@@ -100,9 +104,10 @@ class Shapes:
         table = self._by_tolerations.get(key)
         if table is None:
             table = self._table(runtime_class, pod, check, comparison_operators)
-            if len(self._by_tolerations) >= MAX_REMEMBERED_TOLERATIONS:
-                self._by_tolerations.clear()
-            self._by_tolerations[key] = table
+            if has_few_words(pod.tolerations):
+                if len(self._by_tolerations) >= MAX_REMEMBERED_TOLERATIONS:
+                    self._by_tolerations.clear()
+                self._by_tolerations[key] = table
         return table
 
     def _table(
@@ -122,8 +127,10 @@ class Shapes:
         if len(table.codes) <= len(self.shapes):
             requirements = Requirements(runtime_class, tolerations, pod.features, check)
             table = extend_table(table, self.shapes, requirements)
-            if len(self._tables) >= MAX_TABLES:
+            told = sum(len(each.reasons) for each in self._tables.values())
+            if len(self._tables) >= MAX_TABLES or told > MAX_REASONS:
                 self._tables.clear()
+                self._by_tolerations.clear()
             self._tables[key] = table
         return table
 

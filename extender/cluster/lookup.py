@@ -115,7 +115,10 @@ class LiveLookup:
 
     def _ask(self, name: str, question: _Question) -> None:
         try:
-            connection = self._idle.pop() if self._idle else self._connect()
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._connect()
             question.answer = self._get(connection, name)
             self._idle.append(connection)
         except (ConnectionFaultError, DecodeError, _RefusedError) as error:

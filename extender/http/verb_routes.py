@@ -101,6 +101,9 @@ class FilterRoute:
             tried_before = self._service.refused.refuse(pod)
             for newer in self._newer(snapshot, result, tried_before):
                 runtime_class = newer.runtime_classes.get(pod.runtime_class_name)
+                if runtime_class is None and pod.runtime_class_name:
+                    # Gone, or not there yet: to be asked for, as at first.
+                    runtime_class, newer = self._service.resolve(pod)
                 result = self._judge(pod, runtime_class, newer, names)
                 if not result.leaves_none:
                     break

@@ -171,7 +171,10 @@ def top_level(body: bytes) -> dict[str, Raw]:
     folded = {key.casefold(): value for key, value in exact.items()}
     if len(folded) < len(exact):
         # A dict keeps the first place of a key that comes twice, so the order is read again.
-        pairs = json.loads(body, object_pairs_hook=list)
+        try:
+            pairs = json.loads(body, object_pairs_hook=list, parse_int=str, parse_float=str)
+        except (ValueError, RecursionError):
+            raise BadRequestError("body: not JSON, or nested too deeply") from None
         folded = {key.casefold(): exact[key] for key, _ in pairs}
     return folded
 

@@ -5,9 +5,9 @@ k8s.io/kube-scheduler/extender/v1 types.go ExtenderPreemptionArgs, v1.36.2.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 from msgspec.json import encode
 
 from extender.decoding import DecodeError, RawPod, convert, decode
@@ -24,6 +24,9 @@ from extender.objects import Pod
 T = TypeVar("T")
 
 
+_Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+
+
 class _MetaPod(Struct, forbid_unknown_fields=True, gc=False, rename={"uid": "UID"}):
     uid: str | None = None
 
@@ -37,7 +40,7 @@ class MetaVictims(
     """extenderv1.MetaVictims: the pods to evict from one node, by UID."""
 
     pods: list[_MetaPod] | None = None
-    violations: int | None = None
+    violations: _Int64 | None = None
 
 
 class _Victims(
@@ -47,7 +50,7 @@ class _Victims(
     rename={"pods": "Pods", "violations": "NumPDBViolations"},
 ):
     pods: list[RawPod] | None = None
-    violations: int | None = None
+    violations: _Int64 | None = None
 
 
 _MetaVictimsMap = dict[str, MetaVictims | None]
@@ -102,7 +105,11 @@ def _decode_victims(raw: Raw, kind: type[T], place: str) -> T:
     except DecodeError:
         plain = decode_or_refuse(raw, dict[str, object], place)
     try:
-        return convert({name: _canonical(victims) for name, victims in plain.items()}, kind, place)
+        return convert(
+            {name: _canonical(victims, kind is _VictimsMap) for name, victims in plain.items()},
+            kind,
+            place,
+        )
     except DecodeError as error:
         raise BadRequestError(str(error)) from None
 
@@ -110,22 +117,22 @@ def _decode_victims(raw: Raw, kind: type[T], place: str) -> T:
 _VICTIM_KEYS: Final = {"pods": "Pods", "numpdbviolations": "NumPDBViolations"}
 
 
-def _canonical(victims: object) -> object:
+def _canonical(victims: object, whole: bool) -> object:
     if not isinstance(victims, dict):
         return victims
     known: dict[str, object] = {}
     for key, value in victims.items():
         name = _VICTIM_KEYS.get(str(key).casefold())
         if name == "Pods" and isinstance(value, list):
-            known[name] = [_canonical_pod(pod) for pod in value]
+            known[name] = [_canonical_pod(pod, whole) for pod in value]
         elif name:
             known[name] = value
     return known
 
 
-def _canonical_pod(pod: object) -> object:
+def _canonical_pod(pod: object, whole: bool) -> object:
     """A MetaPod's UID in any case; a whole pod, whose keys are exact, stays as it is."""
-    if not isinstance(pod, dict) or "metadata" in pod:
+    if not isinstance(pod, dict) or whole:
         return pod
     uids = [value for key, value in pod.items() if str(key).casefold() == "uid"]
     return {"UID": uids[-1]} if uids else {}

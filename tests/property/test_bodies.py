@@ -5,6 +5,7 @@ import time
 from functools import lru_cache
 from pathlib import Path
 
+import pytest
 from flask.testing import FlaskClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,10 @@ from extender.http.app import create_app
 from extender.http.health import Health
 from extender.http.service import Service
 from extender.metrics import Metrics
+from extender.names import NameRun
+from extender.objects import Node, Pod, RuntimeClass, Toleration
 from extender.refused import RefusedPods
+from extender.verbs.matching import Policy, match_names
 from tests.processes import SAMPLES
 from tests.vectors_file import RECORDED
 
@@ -116,3 +120,26 @@ def test_a_pod_whose_text_imitates_the_names_changes_nothing(names: list[str]) -
     answer = json.loads(client().post("/filter", data=body.encode()).data)
     assert answer["NodeNames"] == [name for name in names if name == "kata-1"]
     assert set(answer["FailedAndUnresolvableNodes"]) == set(names) - {"kata-1"}
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
+@pytest.mark.parametrize(
+    "extra",
+    ["1" * 5000, "[" * 990 + "]" * 990, "[" * 993 + "]" * 993],
+    ids=["digits", "990", "993"],
+)
+def test_keys_that_differ_in_case_beside_what_python_will_not_read(verb: str, extra: str) -> None:
+    body = f'{{"Pod":{{}},"pod":{{}},"NodeNames":["n1"],"NodeNameToVictims":{{}},"x":{extra}}}'
+    check(verb, body.encode())
+
+
+def test_long_tolerations_are_not_remembered() -> None:
+    """A pod's author may write 40,000; 1,024 such pods would take gigabytes."""
+    store = SnapshotStore()
+    store.replace_all([Node("n1")], [RuntimeClass("kata", "h")])
+    snapshot, runtime_class = store.snapshot, store.snapshot.runtime_classes["kata"]
+    for tolerations in ((Toleration("k", "Exists"),) * 33, (Toleration("k" * 5000, "Exists"),)):
+        pod = Pod(runtime_class_name="kata", tolerations=tolerations)
+        verdicts = match_names(pod, runtime_class, snapshot, NameRun.of([b"n1"]), Policy())
+        assert list(verdicts.codes) == [0]
+        assert not snapshot.shapes._by_tolerations

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -112,3 +113,13 @@ def test_no_null_is_ever_answered(value: object, form: str) -> None:
     for victims_of_node in json.loads(answer)["NodeNameToMetaVictims"].values():
         assert isinstance(victims_of_node["NumPDBViolations"], int)
         assert all(isinstance(pod["UID"], str) for pod in victims_of_node["Pods"])
+
+
+def test_an_unknown_key_of_a_victim_is_ignored_and_int64_is_held() -> None:
+    form = '{"Pod":{},"NodeNameToMetaVictims":{"n":{"Pods":[{"UID":"x","metadata":{}}],%s}}}'
+    args = wire_preemption.decode_preemption_args((form % '"NumPDBViolations":1').encode())
+    answer = json.loads(b"".join(wire_preemption.encode_victims(args.victims)))
+    assert answer["NodeNameToMetaVictims"]["n"]["Pods"] == [{"UID": "x"}]
+    too_many = (form % f'"NumPDBViolations":{2**70}').encode()
+    with pytest.raises(wire.BadRequestError, match="NumPDBViolations"):
+        wire_preemption.decode_preemption_args(too_many)

@@ -2,8 +2,8 @@
 
 from extender.cluster.requeue import _Changes, woken
 from extender.cluster.store import SnapshotStore
-from extender.objects import Handler, Node, Pod, RuntimeClass, Taint, Toleration
-from extender.refused import MAX_REQUIREMENTS, RefusedPods
+from extender.objects import MAX_FEW, Handler, Node, Pod, RuntimeClass, Taint, Toleration
+from extender.refused import RefusedPods
 from extender.verbs.matching import Policy
 
 GVISOR = RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),))
@@ -86,7 +86,7 @@ def test_a_pod_that_conflicts_with_its_class_is_left_alone() -> None:
 def test_a_pod_with_too_many_tolerations_to_be_remembered_is_tried() -> None:
     following = Following(Node("n1"))
     following.store.change_nodes([Node("n1", {"x": "y"})], [])
-    pod = a_pod(tolerations=(Toleration("t", "Exists"),) * (MAX_REQUIREMENTS + 1))
+    pod = a_pod(tolerations=(Toleration("t", "Exists"),) * (MAX_FEW + 1))
     assert following.woken(remembered(pod)) == []
     following.store.change_nodes([Node("n1", {"sandbox": "gvisor"})], [])
     assert following.woken(remembered(pod)) == ["web"]
