@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 import pytest
+from msgspec import Raw
 
 from extender.cluster.connection import UnreachableError
 from extender.cluster.feeds import RuntimeClassFeed
@@ -90,6 +91,16 @@ def test_a_class_that_exists_is_put_into_the_store() -> None:
     found = lookup("kata")
     assert found is not None
     assert found.node_selector == (("k", "v"),)
+    assert store.snapshot.runtime_classes == {"kata": found}
+
+
+def test_a_class_noted_but_not_handed_on_yet_is_judged_with_its_labels() -> None:
+    """Between an event and the fold of several, the answer must not be ahead of the store."""
+    lookup, _, store = a_lookup(lambda: KATA)
+    lookup._feed.change(Raw(KATA.read_all(1.0)), deleted=False)
+    assert store.snapshot.runtime_classes == {}
+    found = lookup("kata")
+    assert found is not None
     assert store.snapshot.runtime_classes == {"kata": found}
 
 
