@@ -1,9 +1,10 @@
 /* Looks up and sorts a whole request of node names at a time.
  *
  * The optional fast half of extender/names.py, which says what each function does, checks its
- * arguments' meaning, and does the same in Python where this was not built. Names arrive as one
- * run of bytes, `a","b","c`: what stands between the first and the last quote of a JSON array of
- * plain strings. No Python object is made for a name.
+ * arguments' meaning, and does the same in Python where this was not built. Names arrive in a run,
+ * `a","b","c`: what stands between the first and the last quote of a JSON array of plain strings.
+ * They are searched for once (measure) and found again by where each ends. No Python object is made
+ * for a name.
  *
  * Built against the stable ABI of Python 3.11. Nothing here keeps a reference to an argument.
  */
@@ -13,21 +14,34 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #define SEPARATOR_LENGTH 3 /* "," with its quotes */
 #define BATCH 32           /* names whose slots are fetched from memory at the same time */
-#define MAX_GROUPS 256
+#define STRIDE 64          /* bytes moved at once where there is room for them */
+#define MAX_CODES 256
 #define MIN_SLOTS 16
+#define HUGE_PAGE ((size_t)1 << 21)
 
-enum { EMPTY = 0, LIVE = 1, DELETED = 2 };
-
+/* What of a name is found first; the rest stands in the text. 65,000 names have a megabyte of
+ * these, which is half of what a processor keeps near. */
 typedef struct {
-    uint32_t hash;   /* the upper half; the lower half chose the slot */
-    uint32_t offset; /* of the name in the text */
-    uint32_t id;
-    uint16_t length;
-    uint16_t state;
+    uint32_t hash;  /* the upper half; the lower half chose the slot */
+    uint32_t place; /* in the text, EMPTY or DELETED */
 } Slot;
+
+/* In the text, the name right behind it. */
+typedef struct {
+    uint32_t id;
+    uint32_t length;
+} Entry;
+
+enum { EMPTY = 0, DELETED = 1, FIRST_PLACE = 2 };
 
 typedef struct {
     PyObject_HEAD
@@ -35,9 +49,23 @@ typedef struct {
     uint32_t mask;   /* slots - 1, a power of two less one */
     uint32_t live;
     uint32_t filled; /* live and deleted */
-    char *text;      /* all names, one behind the other */
+    char *text;      /* entries, one behind the other */
     size_t text_length, text_capacity;
 } NameTable;
+
+/* Memory for what is read at random, in huge pages where there are any: of 65,000 names in small
+ * ones, more pages are read in turn than a processor keeps the addresses of. */
+static void *allocate(size_t size)
+{
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    void *memory;
+    if (size >= HUGE_PAGE / 2 && posix_memalign(&memory, HUGE_PAGE, size) == 0) {
+        (void)madvise(memory, size, MADV_HUGEPAGE);
+        return memory;
+    }
+#endif
+    return malloc(size);
+}
 
 static uint64_t hash_name(const char *name, size_t length)
 {
@@ -56,17 +84,25 @@ static uint64_t hash_name(const char *name, size_t length)
     return hash ^ (hash >> 29);
 }
 
+static Entry entry_at(const NameTable *table, uint32_t place)
+{
+    Entry entry;
+    memcpy(&entry, table->text + place, sizeof(entry));
+    return entry;
+}
+
 /* The slot that has the name, or the empty one at which the search for it ended. There always is
  * an empty slot: at most two thirds are filled. */
 static Slot *find(const NameTable *table, const char *name, size_t length, uint64_t hash)
 {
-    uint32_t place = (uint32_t)hash & table->mask;
-    for (;; place = (place + 1) & table->mask) {
-        Slot *slot = &table->slots[place];
-        if (slot->state == EMPTY)
+    uint32_t at = (uint32_t)hash & table->mask;
+    for (;; at = (at + 1) & table->mask) {
+        Slot *slot = &table->slots[at];
+        if (slot->place == EMPTY)
             return slot;
-        if (slot->state == LIVE && slot->hash == (uint32_t)(hash >> 32)
-            && slot->length == length && memcmp(table->text + slot->offset, name, length) == 0)
+        if (slot->hash == (uint32_t)(hash >> 32) && slot->place != DELETED
+            && entry_at(table, slot->place).length == length
+            && memcmp(table->text + slot->place + sizeof(Entry), name, length) == 0)
             return slot;
     }
 }
@@ -77,34 +113,36 @@ static int rebuild(NameTable *table)
     uint64_t wanted = MIN_SLOTS;
     while (wanted < (uint64_t)table->live * 2 + 2)
         wanted *= 2;
-    size_t text_length = 0;
+    size_t text_length = FIRST_PLACE;
     for (uint64_t i = 0; table->slots != NULL && i <= table->mask; i++)
-        if (table->slots[i].state == LIVE)
-            text_length += table->slots[i].length;
+        if (table->slots[i].place >= FIRST_PLACE)
+            text_length += sizeof(Entry) + entry_at(table, table->slots[i].place).length;
     size_t text_capacity = text_length + text_length / 2 + 1024;
-    Slot *slots = calloc(wanted, sizeof(Slot));
-    char *text = malloc(text_capacity);
+    Slot *slots = allocate(wanted * sizeof(Slot));
+    char *text = allocate(text_capacity);
     if (slots == NULL || text == NULL || wanted > UINT32_MAX / 2) {
         free(slots);
         free(text);
         PyErr_NoMemory();
         return -1;
     }
+    memset(slots, 0, wanted * sizeof(Slot));
     NameTable grown = *table;
     grown.slots = slots;
     grown.mask = (uint32_t)(wanted - 1);
     grown.text = text;
-    grown.text_length = 0;
+    grown.text_length = FIRST_PLACE;
     for (uint64_t i = 0; table->slots != NULL && i <= table->mask; i++) {
         const Slot *old = &table->slots[i];
-        if (old->state != LIVE)
+        if (old->place < FIRST_PLACE)
             continue;
-        memcpy(text + grown.text_length, table->text + old->offset, old->length);
-        Slot *slot = find(&grown, text + grown.text_length, old->length,
-                          hash_name(text + grown.text_length, old->length));
-        *slot = *old;
-        slot->offset = (uint32_t)grown.text_length;
-        grown.text_length += old->length;
+        size_t length = entry_at(table, old->place).length;
+        const char *name = table->text + old->place + sizeof(Entry);
+        Slot *slot = find(&grown, name, length, hash_name(name, length));
+        slot->hash = old->hash;
+        slot->place = (uint32_t)grown.text_length;
+        memcpy(text + grown.text_length, table->text + old->place, sizeof(Entry) + length);
+        grown.text_length += sizeof(Entry) + length;
     }
     free(table->slots);
     free(table->text);
@@ -150,32 +188,32 @@ static PyObject *table_set(NameTable *table, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "a name or an id is out of range");
         return NULL;
     }
+    size_t needed = sizeof(Entry) + (size_t)length;
     int is_full = (uint64_t)table->filled * 3 >= (uint64_t)table->mask * 2;
-    if ((is_full || table->text_length + (size_t)length > table->text_capacity)
-        && rebuild(table) < 0)
+    if ((is_full || table->text_length + needed > table->text_capacity) && rebuild(table) < 0)
         return NULL;
     /* A rebuilt table has room for half as much text again, but perhaps not for a long name. */
-    if (table->text_length + (size_t)length > table->text_capacity) {
-        size_t capacity = table->text_length * 2 + (size_t)length;
+    if (table->text_length + needed > table->text_capacity) {
+        size_t capacity = table->text_length * 2 + needed;
         char *text = realloc(table->text, capacity);
         if (text == NULL)
             return PyErr_NoMemory();
         table->text = text;
         table->text_capacity = capacity;
     }
-    if (table->text_length + (size_t)length > UINT32_MAX)
+    if (table->text_length + needed > UINT32_MAX)
         return PyErr_NoMemory();
     uint64_t hash = hash_name(name, (size_t)length);
     Slot *slot = find(table, name, (size_t)length, hash);
-    if (slot->state == EMPTY) {
-        memcpy(table->text + table->text_length, name, (size_t)length);
-        *slot = (Slot){(uint32_t)(hash >> 32), (uint32_t)table->text_length, 0,
-                       (uint16_t)length, LIVE};
-        table->text_length += (size_t)length;
+    Entry entry = {(uint32_t)id, (uint32_t)length};
+    if (slot->place == EMPTY) {
+        *slot = (Slot){(uint32_t)(hash >> 32), (uint32_t)table->text_length};
+        memcpy(table->text + table->text_length + sizeof(entry), name, (size_t)length);
+        table->text_length += needed;
         table->live++;
         table->filled++;
     }
-    slot->id = (uint32_t)id;
+    memcpy(table->text + slot->place, &entry, sizeof(entry));
     Py_RETURN_NONE;
 }
 
@@ -186,8 +224,8 @@ static PyObject *table_discard(NameTable *table, PyObject *args)
     if (!PyArg_ParseTuple(args, "y#:discard", &name, &length))
         return NULL;
     Slot *slot = find(table, name, (size_t)length, hash_name(name, (size_t)length));
-    if (slot->state == LIVE) {
-        slot->state = DELETED;
+    if (slot->place != EMPTY) {
+        slot->place = DELETED;
         table->live--;
     }
     Py_RETURN_NONE;
@@ -201,8 +239,8 @@ static PyObject *table_copy(NameTable *table, PyObject *unused)
     if (copy == NULL)
         return NULL;
     size_t slots = ((size_t)table->mask + 1) * sizeof(Slot);
-    copy->slots = malloc(slots);
-    copy->text = malloc(table->text_capacity);
+    copy->slots = allocate(slots);
+    copy->text = allocate(table->text_capacity);
     if (copy->slots == NULL || copy->text == NULL) {
         Py_DECREF(copy);
         return PyErr_NoMemory();
@@ -217,41 +255,136 @@ static PyObject *table_copy(NameTable *table, PyObject *unused)
     return (PyObject *)copy;
 }
 
-/* The length of the name at `name`, given where all names end. */
-static size_t length_of(const char *name, const char *end)
+/* Goes through the quotes of a text, each of which must belong to a separator. */
+typedef struct {
+    const char *text;
+    size_t length;
+    uint32_t *ends; /* room for length / SEPARATOR_LENGTH */
+    Py_ssize_t count;
+    size_t opening; /* where the quote that ends a separator must be; 0 outside of one */
+} Walk;
+
+/* Notes the next quote; 0 if it belongs to no separator. */
+static int note_quote(Walk *walk, size_t quote)
 {
-    const char *quote = memchr(name, '"', (size_t)(end - name));
-    return (size_t)((quote != NULL ? quote : end) - name);
+    if (walk->opening != 0) {
+        int is_opening = quote == walk->opening;
+        walk->opening = 0;
+        return is_opening;
+    }
+    walk->opening = quote + SEPARATOR_LENGTH - 1;
+    if (walk->opening >= walk->length || walk->text[quote + 1] != ',')
+        return 0;
+    walk->ends[walk->count++] = (uint32_t)quote;
+    return 1;
 }
 
-/* Whether bytes stand for themselves in a JSON string, quotes and all: ASCII, no control character,
- * no backslash. Written so that compilers make vector instructions of it. */
-static int is_plain(const unsigned char *text, size_t length)
+/* Notes where the names before a separator end, as offsets from the text's begin. 0 for a text that
+ * isn't names and separators: ASCII that stands for itself in a JSON string, no control character,
+ * no backslash, no other quotes. */
+static int find_ends(Walk *walk)
 {
-    unsigned char odd = 0;
-    for (size_t i = 0; i < length; i++)
-        odd |= (unsigned char)((text[i] & 0x80) | (text[i] < 0x20) | (text[i] == '\\'));
-    return !odd;
+    size_t i = 0;
+#ifdef __SSE2__
+    const __m128i blank = _mm_set1_epi8(' '), backslash = _mm_set1_epi8('\\');
+    const __m128i quote = _mm_set1_epi8('"');
+    __m128i odd = _mm_setzero_si128();
+    for (; i + 16 <= walk->length; i += 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(walk->text + i));
+        /* As signed numbers what is not ASCII is below zero. */
+        odd = _mm_or_si128(odd, _mm_cmplt_epi8(bytes, blank));
+        odd = _mm_or_si128(odd, _mm_cmpeq_epi8(bytes, backslash));
+        for (unsigned found = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, quote));
+             found != 0; found &= found - 1)
+            if (!note_quote(walk, i + (size_t)__builtin_ctz(found)))
+                return 0;
+    }
+    if (_mm_movemask_epi8(odd) != 0)
+        return 0;
+#endif
+    /* The rest of it, or all where there is no SSE2. */
+    const char *place = walk->text + i, *end = walk->text + walk->length;
+    unsigned char odd_byte = 0;
+    for (const char *byte = place; byte < end; byte++)
+        odd_byte |= (unsigned char)(((unsigned char)*byte & 0x80) | (*byte < ' ') | (*byte == '\\'));
+    if (odd_byte)
+        return 0;
+    for (; (place = memchr(place, '"', (size_t)(end - place))) != NULL; place++)
+        if (!note_quote(walk, (size_t)(place - walk->text)))
+            return 0;
+    return walk->opening == 0;
 }
 
 static PyObject *measure(PyObject *module, PyObject *args)
 {
     (void)module;
-    const char *name;
-    Py_ssize_t length, count = 1;
-    if (!PyArg_ParseTuple(args, "y#:measure", &name, &length))
+    const char *buffer;
+    Py_ssize_t size, start, end;
+    if (!PyArg_ParseTuple(args, "y#nn:measure", &buffer, &size, &start, &end))
         return NULL;
-    if (!is_plain((const unsigned char *)name, (size_t)length))
-        Py_RETURN_NONE;
-    const char *end = name + length;
-    for (;; count++) {
-        const char *quote = memchr(name, '"', (size_t)(end - name));
-        if (quote == NULL)
-            return PyLong_FromSsize_t(count);
-        if (end - quote < SEPARATOR_LENGTH || quote[1] != ',' || quote[2] != '"')
-            Py_RETURN_NONE;
-        name = quote + SEPARATOR_LENGTH;
+    if (start < 0 || end < start || end > size || size > UINT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "no such part of the buffer");
+        return NULL;
     }
+    Walk walk = {buffer + start, (size_t)(end - start), NULL, 0, 0};
+    walk.ends = malloc((walk.length / SEPARATOR_LENGTH + 1) * sizeof(uint32_t));
+    if (walk.ends == NULL)
+        return PyErr_NoMemory();
+    PyObject *result = NULL;
+    if (find_ends(&walk)) {
+        walk.ends[walk.count++] = (uint32_t)walk.length;
+        result = PyBytes_FromStringAndSize((const char *)walk.ends,
+                                           walk.count * (Py_ssize_t)sizeof(uint32_t));
+    } else {
+        Py_INCREF(Py_None);
+        result = Py_None;
+    }
+    free(walk.ends);
+    return result;
+}
+
+/* The names of a run, as measure found them. */
+typedef struct {
+    const char *text; /* where the first one begins */
+    size_t length;    /* of the text */
+    size_t readable;  /* from the text's begin to the buffer's end */
+    const char *ends; /* uint32_t each, perhaps not aligned */
+    Py_ssize_t count;
+} Run;
+
+static uint32_t end_of(const Run *run, Py_ssize_t i)
+{
+    uint32_t end;
+    memcpy(&end, run->ends + (size_t)i * sizeof(end), sizeof(end));
+    return end;
+}
+
+/* Checks what every walk relies on: names come one behind the other, with room for a separator in
+ * between, and within the buffer. -1 with an exception set if not. */
+static int open_run(Run *run, const char *buffer, Py_ssize_t size, Py_ssize_t start,
+                    const char *ends, Py_ssize_t ends_size)
+{
+    if (start < 0 || start > size || ends_size < 0 || ends_size % (Py_ssize_t)sizeof(uint32_t)) {
+        PyErr_SetString(PyExc_ValueError, "no such part of the buffer");
+        return -1;
+    }
+    run->text = buffer + start;
+    run->readable = (size_t)(size - start);
+    run->ends = ends;
+    run->count = ends_size / (Py_ssize_t)sizeof(uint32_t);
+    uint64_t begin = 0;
+    int is_sound = 1;
+    for (Py_ssize_t i = 0; i < run->count; i++) {
+        uint32_t end = end_of(run, i);
+        is_sound &= end >= begin;
+        begin = (uint64_t)end + SEPARATOR_LENGTH;
+    }
+    run->length = run->count ? end_of(run, run->count - 1) : 0;
+    if (!is_sound || run->length > run->readable) {
+        PyErr_SetString(PyExc_ValueError, "the names are not in the buffer");
+        return -1;
+    }
+    return 0;
 }
 
 static PyObject *tally(PyObject *module, PyObject *args)
@@ -261,11 +394,11 @@ static PyObject *tally(PyObject *module, PyObject *args)
     Py_ssize_t length;
     if (!PyArg_ParseTuple(args, "y#:tally", &codes, &length))
         return NULL;
-    Py_ssize_t counts[4][MAX_GROUPS] = {{0}};
+    Py_ssize_t counts[4][MAX_CODES] = {{0}};
     for (Py_ssize_t i = 0; i < length; i++) /* four, so that a long run of one code does not wait */
         counts[i & 3][codes[i]]++;
     PyObject *result = PyDict_New();
-    for (int code = 0; result != NULL && code < MAX_GROUPS; code++) {
+    for (int code = 0; result != NULL && code < MAX_CODES; code++) {
         Py_ssize_t n = counts[0][code] + counts[1][code] + counts[2][code] + counts[3][code];
         if (n == 0)
             continue;
@@ -280,46 +413,47 @@ static PyObject *tally(PyObject *module, PyObject *args)
 
 static PyObject *table_translate(NameTable *table, PyObject *args)
 {
-    const char *name, *codes;
-    Py_ssize_t length, count, n_codes;
-    if (!PyArg_ParseTuple(args, "y#ny#:translate", &name, &length, &count, &codes, &n_codes))
+    const char *buffer, *ends, *codes;
+    Py_ssize_t size, start, ends_size, n_codes;
+    Run run;
+    if (!PyArg_ParseTuple(args, "y#ny#y#:translate", &buffer, &size, &start, &ends, &ends_size,
+                          &codes, &n_codes)
+        || open_run(&run, buffer, size, start, ends, ends_size) < 0)
         return NULL;
-    if (n_codes < 1 || count < 1) {
-        PyErr_SetString(PyExc_ValueError, "at least one code and one name are needed");
+    if (n_codes < 1) {
+        PyErr_SetString(PyExc_ValueError, "at least one code is needed");
         return NULL;
     }
-    const char *end = name + length;
-    PyObject *result = PyBytes_FromStringAndSize(NULL, count);
+    PyObject *result = PyBytes_FromStringAndSize(NULL, run.count);
     if (result == NULL)
         return NULL;
     char *answers = PyBytes_AsString(result);
-    Py_ssize_t done = 0;
-    while (done < count && name <= end) {
+    size_t begin = 0;
+    for (Py_ssize_t done = 0; done < run.count; done += BATCH) {
         const char *names[BATCH];
         size_t lengths[BATCH];
         uint64_t hashes[BATCH];
-        int n = 0;
-        for (; n < BATCH && done + n < count && name <= end; n++) {
-            names[n] = name;
-            lengths[n] = length_of(name, end);
-            hashes[n] = hash_name(name, lengths[n]);
-            __builtin_prefetch(&table->slots[(uint32_t)hashes[n] & table->mask]);
-            name += lengths[n] + SEPARATOR_LENGTH;
+        int n = run.count - done < BATCH ? (int)(run.count - done) : BATCH;
+        for (int i = 0; i < n; i++) {
+            size_t end = end_of(&run, done + i);
+            names[i] = run.text + begin;
+            lengths[i] = end - begin;
+            hashes[i] = hash_name(names[i], lengths[i]);
+            __builtin_prefetch(&table->slots[(uint32_t)hashes[i] & table->mask]);
+            begin = end + SEPARATOR_LENGTH;
         }
-        for (int i = 0; i < n; i++)
-            __builtin_prefetch(
-                table->text + table->slots[(uint32_t)hashes[i] & table->mask].offset);
+        for (int i = 0; i < n; i++) {
+            /* Numbers, not pointers: where the slot is empty there need not be so much text. */
+            uintptr_t entry = (uintptr_t)table->text
+                              + table->slots[(uint32_t)hashes[i] & table->mask].place;
+            __builtin_prefetch((const void *)entry);
+            __builtin_prefetch((const void *)(entry + sizeof(Entry) + lengths[i] - 1));
+        }
         for (int i = 0; i < n; i++) {
             const Slot *slot = find(table, names[i], lengths[i], hashes[i]);
-            uint32_t id = slot->state == LIVE ? slot->id : 0;
+            uint32_t id = slot->place != EMPTY ? entry_at(table, slot->place).id : 0;
             answers[done + i] = codes[id < (uint64_t)n_codes ? id : 0];
         }
-        done += n;
-    }
-    if (done != count) {
-        Py_DECREF(result);
-        PyErr_SetString(PyExc_ValueError, "fewer names than counted");
-        return NULL;
     }
     return result;
 }
@@ -330,134 +464,112 @@ static PyObject *table_length(NameTable *table, PyObject *unused)
     return PyLong_FromUnsignedLong(table->live);
 }
 
-/* The pieces of a tuple of bytes; how many, or -1 with an exception set. */
-static Py_ssize_t read_pieces(PyObject *tuple, const char **texts, size_t *lengths)
+/* What follows each code's names: a separator for code 0, else one of a tuple of bytes. */
+typedef struct {
+    const char *texts[MAX_CODES];
+    size_t lengths[MAX_CODES];
+    Py_ssize_t count;
+} Endings;
+
+/* -1 with an exception set if there are too many, or one is no bytes, or shorter than what is to
+ * be cut from the last. */
+static int read_endings(Endings *endings, PyObject *tuple, Py_ssize_t cut)
 {
     Py_ssize_t n = PyTuple_Size(tuple);
-    if (n > MAX_GROUPS) {
-        PyErr_SetString(PyExc_ValueError, "too many groups");
+    if (n > MAX_CODES - 1) {
+        PyErr_SetString(PyExc_ValueError, "too many endings");
         return -1;
     }
+    endings->texts[0] = "\",\"";
+    endings->lengths[0] = SEPARATOR_LENGTH;
+    endings->count = n + 1;
     for (Py_ssize_t i = 0; i < n; i++) {
         char *text;
         Py_ssize_t length;
         if (PyBytes_AsStringAndSize(PyTuple_GetItem(tuple, i), &text, &length) < 0)
             return -1;
-        texts[i] = text;
-        lengths[i] = (size_t)length;
+        if (cut < 0 || length < cut) {
+            PyErr_SetString(PyExc_ValueError, "more is to be cut than there is");
+            return -1;
+        }
+        endings->texts[i + 1] = text;
+        endings->lengths[i + 1] = (size_t)length;
     }
-    return n;
+    return 0;
 }
 
-static PyObject *distribute(PyObject *module, PyObject *args)
+/* Copies to a place in something that is written from front to end: what comes behind may be
+ * overwritten, so where both sides have the room this moves STRIDE bytes, however few are meant. */
+static char *append(char *place, const char *place_end, const char *source,
+                    const char *source_end, size_t length)
 {
-    (void)module;
-    const char *first, *groups;
-    Py_ssize_t length, count;
-    PyObject *separators;
-    if (!PyArg_ParseTuple(args, "y#y#O!:distribute", &first, &length, &groups, &count,
-                          &PyTuple_Type, &separators))
-        return NULL;
-    size_t sizes[MAX_GROUPS] = {0}, counts[MAX_GROUPS] = {0}, between[MAX_GROUPS];
-    const char *separator[MAX_GROUPS];
-    char *places[MAX_GROUPS];
-    Py_ssize_t n_groups = read_pieces(separators, separator, between);
-    if (n_groups < 0)
-        return NULL;
-    const char *end = first + length, *name = first;
-    size_t *lengths = malloc(((size_t)count + 1) * sizeof(size_t));
-    if (lengths == NULL)
-        return PyErr_NoMemory();
-    for (Py_ssize_t i = 0; i < count; i++) {
-        unsigned char group = (unsigned char)groups[i];
-        if (name > end || group >= n_groups) {
-            free(lengths);
-            PyErr_SetString(PyExc_ValueError, "more groups than names, or no such group");
-            return NULL;
-        }
-        size_t n = lengths[i] = length_of(name, end);
-        sizes[group] += n;
-        counts[group]++;
-        name += n + SEPARATOR_LENGTH;
-    }
-    PyObject *result = PyTuple_New(n_groups);
-    for (Py_ssize_t g = 0; result != NULL && g < n_groups; g++) {
-        size_t joints = counts[g] ? counts[g] - 1 : 0;
-        PyObject *joined
-            = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(sizes[g] + joints * between[g]));
-        if (joined == NULL || PyTuple_SetItem(result, g, joined) < 0)
-            Py_CLEAR(result);
-        else
-            places[g] = PyBytes_AsString(joined);
-    }
-    name = first;
-    for (Py_ssize_t i = 0; result != NULL && i < count; i++) {
-        unsigned char group = (unsigned char)groups[i];
-        size_t n = lengths[i];
-        memcpy(places[group], name, n);
-        places[group] += n;
-        if (--counts[group]) {
-            memcpy(places[group], separator[group], between[group]);
-            places[group] += between[group];
-        }
-        name += n + SEPARATOR_LENGTH;
-    }
-    free(lengths);
-    return result;
+    if (length <= STRIDE && place_end - place >= STRIDE && source_end - source >= STRIDE)
+        memcpy(place, source, STRIDE);
+    else
+        memcpy(place, source, length);
+    return place + length;
 }
 
-static PyObject *follow(PyObject *module, PyObject *args)
+static PyObject *part(PyObject *module, PyObject *args)
 {
     (void)module;
-    const char *name, *codes;
-    Py_ssize_t length, count;
+    const char *buffer, *ends;
+    const unsigned char *codes;
+    Py_ssize_t size, start, ends_size, n_codes, cut;
     PyObject *tuple;
-    if (!PyArg_ParseTuple(args, "y#y#O!:follow", &name, &length, &codes, &count, &PyTuple_Type,
-                          &tuple))
+    Run run;
+    Endings endings;
+    if (!PyArg_ParseTuple(args, "y#ny#y#O!n:part", &buffer, &size, &start, &ends, &ends_size,
+                          &codes, &n_codes, &PyTuple_Type, &tuple, &cut)
+        || open_run(&run, buffer, size, start, ends, ends_size) < 0
+        || read_endings(&endings, tuple, cut) < 0)
         return NULL;
-    const char *endings[MAX_GROUPS];
-    size_t lengths[MAX_GROUPS];
-    Py_ssize_t n_endings = read_pieces(tuple, endings, lengths);
-    if (n_endings < 0)
+    if (n_codes != run.count) {
+        PyErr_SetString(PyExc_ValueError, "there must be a code for each name");
         return NULL;
-    size_t size = (size_t)length;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        unsigned char code = (unsigned char)codes[i];
-        if (code >= n_endings) {
+    }
+    size_t sizes[2] = {0, 0}, begin = 0;
+    for (Py_ssize_t i = 0; i < run.count; i++) {
+        unsigned char code = codes[i];
+        size_t end = end_of(&run, i);
+        if (code >= endings.count) {
             PyErr_SetString(PyExc_ValueError, "no such ending");
             return NULL;
         }
-        size += lengths[code];
+        sizes[code != 0] += end - begin + endings.lengths[code];
+        begin = end + SEPARATOR_LENGTH;
     }
-    /* The separators are left out; each of them, and no less, stood between two names. */
-    size_t separators = count > 1 ? (size_t)(count - 1) * SEPARATOR_LENGTH : 0;
-    if (separators > size) {
-        PyErr_SetString(PyExc_ValueError, "fewer names than codes");
-        return NULL;
-    }
-    PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(size - separators));
-    if (result == NULL)
-        return NULL;
-    char *place = PyBytes_AsString(result), *last = place + (size - separators);
-    const char *end = name + length;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        unsigned char code = (unsigned char)codes[i];
-        size_t n = name <= end ? length_of(name, end) : 0;
-        if (name > end || n + lengths[code] > (size_t)(last - place)) {
-            Py_DECREF(result);
-            PyErr_SetString(PyExc_ValueError, "the names are not as many as the codes");
+    sizes[0] -= sizes[0] ? SEPARATOR_LENGTH : 0;
+    sizes[1] -= sizes[1] ? (size_t)cut : 0;
+    PyObject *written[2] = {NULL, NULL};
+    char *places[2];
+    const char *limits[2];
+    for (int i = 0; i < 2; i++) {
+        written[i] = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)sizes[i]);
+        if (written[i] == NULL) {
+            Py_XDECREF(written[0]);
             return NULL;
         }
-        memcpy(place, name, n);
-        memcpy(place + n, endings[code], lengths[code]);
-        place += n + lengths[code];
-        name += n + SEPARATOR_LENGTH;
+        places[i] = PyBytes_AsString(written[i]);
+        limits[i] = places[i] + sizes[i];
     }
-    if (place != last) {
-        Py_DECREF(result);
-        PyErr_SetString(PyExc_ValueError, "the names are not as many as the codes");
-        return NULL;
+    const char *readable_end = run.text + run.readable;
+    begin = 0;
+    for (Py_ssize_t i = 0; i < run.count; i++) {
+        unsigned char code = codes[i];
+        int which = code != 0;
+        size_t end = end_of(&run, i), length = endings.lengths[code];
+        char *place = append(places[which], limits[which], run.text + begin, readable_end,
+                             end - begin);
+        if (length > (size_t)(limits[which] - place))
+            length = (size_t)(limits[which] - place); /* the last one's */
+        memcpy(place, endings.texts[code], length);
+        places[which] = place + length;
+        begin = end + SEPARATOR_LENGTH;
     }
+    PyObject *result = PyTuple_Pack(2, written[0], written[1]);
+    Py_DECREF(written[0]);
+    Py_DECREF(written[1]);
     return result;
 }
 
@@ -482,9 +594,8 @@ static PyType_Spec table_spec = {
 };
 
 static PyMethodDef functions[] = {
-    {"distribute", distribute, METH_VARARGS, NULL},
-    {"follow", follow, METH_VARARGS, NULL},
     {"measure", measure, METH_VARARGS, NULL},
+    {"part", part, METH_VARARGS, NULL},
     {"tally", tally, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

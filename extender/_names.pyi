@@ -5,14 +5,21 @@ class NameTable:
     def discard(self, name: bytes, /) -> None: ...
     def copy(self) -> NameTable: ...
     def length(self) -> int: ...
-    def translate(self, joined: bytes, count: int, codes: bytes, /) -> bytes:
-        """codes[number] for each of `count` names; codes[0] for those that aren't there."""
+    def translate(self, buffer: bytes, start: int, ends: bytes, codes: bytes, /) -> bytes:
+        """codes[number] for each name of a run; codes[0] for those that aren't there."""
 
-def distribute(
-    joined: bytes, groups: bytes, separators: tuple[bytes, ...], /
-) -> tuple[bytes, ...]: ...
-def follow(joined: bytes, codes: bytes, endings: tuple[bytes, ...], /) -> bytes: ...
-def measure(joined: bytes, /) -> int | None:
-    """How many names a run has; None when it is none of plain names."""
+def measure(buffer: bytes, start: int, end: int, /) -> bytes | None:
+    """Where the names of buffer[start:end] end; None when they are no plain names.
+
+    Native unsigned numbers of 32 bits, counted from start.
+    """
+
+def part(
+    buffer: bytes, start: int, ends: bytes, codes: bytes, endings: tuple[bytes, ...], cut: int, /
+) -> tuple[bytes, bytes]:
+    """The names of code 0 joined by separators, and each other one with endings[code - 1] behind.
+
+    Of the last ending `cut` bytes are left out.
+    """
 
 def tally(codes: bytes, /) -> dict[int, int]: ...

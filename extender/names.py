@@ -10,7 +10,7 @@ RUNTIMECLASS_EXTENDER_PURE_PYTHON=1 to do without it where it is there.
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Final
@@ -35,6 +35,11 @@ SEPARATOR: Final = b'","'
 
 _BYTE_VALUES: Final = 256
 
+_IS_FIRST: Final = bytes([1]).ljust(_BYTE_VALUES, b"\0")
+
+#: Bytes of each end that the compiled part notes.
+_END_SIZE: Final = 4
+
 #: All characters of a DNS subdomain, and some. Without the compiled part names of others take the
 #: general way, which costs a little more.
 _PLAIN: Final = b"abcdefghijklmnopqrstuvwxyz0123456789.-_ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -54,58 +59,67 @@ def tally(codes: bytes, kinds: int) -> Mapping[int, int]:
 
 @dataclass(frozen=True)
 class NameRun:
-    """`count` names joined by the separator. Whoever makes one has checked that they are."""
+    """`count` names joined by the separator, at buffer[start:end].
 
-    joined: bytes
+    Whoever makes one has checked that they are. ends, where it is known, is for the compiled part:
+    where each name ends.
+    """
+
+    buffer: bytes
+    start: int
+    end: int
     count: int
+    ends: bytes | None = field(default=None, repr=False)
 
     @classmethod
-    def read(cls, joined: bytes) -> "NameRun | None":
+    def read(cls, buffer: bytes, start: int, end: int) -> "NameRun | None":
         """What stands between the quotes of an array; None when it isn't nothing but plain strings.
 
         Plain: ASCII without control characters and escapes, which stands for itself.
         """
         if IS_COMPILED:
-            counted = compiled.measure(joined)
-            return None if counted is None else cls(joined, counted)
-        separators = joined.translate(None, _PLAIN)
+            ends = compiled.measure(buffer, start, end)
+            if ends is None:
+                return None
+            return cls(buffer, start, end, len(ends) // _END_SIZE, ends)
+        separators = buffer[start:end].translate(None, _PLAIN)
         joints, rest = divmod(len(separators), len(SEPARATOR))
         if rest or separators != SEPARATOR * joints:
             return None
-        return cls(joined, joints + 1)
+        return cls(buffer, start, end, joints + 1)
 
     @classmethod
     def of(cls, names: Sequence[bytes]) -> "NameRun":
-        return cls(SEPARATOR.join(names), len(names))
+        joined = SEPARATOR.join(names)
+        return cls.known(joined, 0, len(joined), len(names))
+
+    @classmethod
+    def known(cls, buffer: bytes, start: int, end: int, count: int) -> "NameRun":
+        """What is a run of so many names for sure; they may have escapes."""
+        ends = compiled.measure(buffer, start, end) if IS_COMPILED and count else None
+        return cls(buffer, start, end, count, ends)
+
+    @property
+    def joined(self) -> bytes:
+        return self.buffer[self.start : self.end]
 
     @cached_property
     def names(self) -> list[bytes]:
         return self.joined.split(SEPARATOR) if self.count else []
 
-    @cached_property
-    def is_plain(self) -> bool:
-        """Whether all quotes belong to separators: none is escaped, as no node's name needs it."""
-        return b"\\" not in self.joined
+    def part(self, codes: bytes, endings: Sequence[bytes], cut: int = 0) -> tuple[bytes, bytes]:
+        """The names of code 0 joined by the separator; the others, each with an ending behind it.
 
-    def distribute(self, groups: bytes, separators: Sequence[bytes]) -> Sequence[bytes]:
-        """Each group's names in order, joined by the group's own separator.
-
-        groups has the number of its group for each name; a group may be empty.
+        The ending of code n is endings[n - 1]; nothing else stands between those. Of the last one
+        `cut` bytes are left out.
         """
-        if IS_COMPILED and self.is_plain:
-            return compiled.distribute(self.joined, groups, tuple(separators))
-        joined = []
-        for group, separator in enumerate(separators):
-            mask = bytes(value == group for value in range(_BYTE_VALUES))
-            joined.append(separator.join(compress(self.names, groups.translate(mask))))
-        return joined
-
-    def follow(self, codes: bytes, endings: Sequence[bytes]) -> bytes:
-        """Each name in order with the ending of its code behind it, and nothing between."""
-        if IS_COMPILED and self.is_plain:
-            return compiled.follow(self.joined, codes, tuple(endings))
-        pairs = zip(self.names, map(endings.__getitem__, codes), strict=True)
-        return b"".join(chain.from_iterable(pairs))
+        if IS_COMPILED and self.ends is not None:
+            return compiled.part(self.buffer, self.start, self.ends, codes, tuple(endings), cut)
+        first = SEPARATOR.join(compress(self.names, codes.translate(_IS_FIRST)))
+        chosen = map((b"", *endings).__getitem__, codes.translate(None, b"\0"))
+        others = zip(compress(self.names, codes), chosen, strict=True)
+        ended = b"".join(chain.from_iterable(others))
+        return first, ended[: max(0, len(ended) - cut)]
 
 
 class NodeIndex(dict[bytes, int]):
@@ -149,10 +163,8 @@ class NodeIndex(dict[bytes, int]):
         """
         if not isinstance(codes, bytes):
             return tuple(map(codes.__getitem__, map(self.__getitem__, run.names)))
-        if not run.count:
-            return b""
-        if self._twin is not None and run.is_plain:
-            return self._twin.translate(run.joined, run.count, codes)
+        if self._twin is not None and run.ends is not None:
+            return self._twin.translate(run.buffer, run.start, run.ends, codes)
         ids = map(self.__getitem__, run.names)
         if len(codes) <= _BYTE_VALUES:
             return bytes(ids).translate(codes.ljust(_BYTE_VALUES, b"\0"))

@@ -16,7 +16,7 @@ import orjson
 from msgspec import Raw, Struct
 
 from extender.decoding import DecodeError, NodeReader, RawPod, decode, pod_of
-from extender.names import SEPARATOR, NameRun
+from extender.names import NameRun
 from extender.objects import Node, Pod
 from extender.verbs.filter import PASSES, FilterResult
 from extender.verbs.prioritize import MAX_SCORE
@@ -84,7 +84,8 @@ def run_of(names: Sequence[str]) -> NameRun:
 
     No JSON string holds an unescaped quote, so the separator can't occur within one.
     """
-    return NameRun(orjson.dumps(names)[2:-2], len(names))
+    dumped = orjson.dumps(names)
+    return NameRun.known(dumped, 2, max(2, len(dumped) - 2), len(names))
 
 
 def decode_args(body: bytes) -> Args:
@@ -114,7 +115,7 @@ def _decode_go_names(body: bytes) -> Args | None:
     start = body.find(_NAMES_MARK)
     if start < 0:
         return None
-    names = NameRun.read(body[start + len(_NAMES_MARK) : -len(_NAMES_END)])
+    names = NameRun.read(body, start + len(_NAMES_MARK), len(body) - len(_NAMES_END))
     if names is None:
         return None
     pod = _decode_head(body[:start])
@@ -224,15 +225,17 @@ def _decode_items(raw: Raw) -> NodeItems:
     return NodeItems(items, nodes)
 
 
-_ENDINGS: Final = tuple(b'","Score":%d},{"Host":"' % score for score in range(MAX_SCORE + 1))
+_NEXT_HOST: Final = b',{"Host":"'
+_SCORES: Final = tuple(b'","Score":%d}' % score + _NEXT_HOST for score in range(MAX_SCORE + 1))
+_FROM_ONE: Final = bytes(range(1, MAX_SCORE + 2)).ljust(256, b"\0")
 
 
 def encode_scores(names: NameRun, scores: bytes) -> Chunks:
     """HostPriorityList: a bare array in the order asked."""
     if not scores:
         return [b"[]"]
-    listed = names.follow(scores, _ENDINGS)
-    return [b'[{"Host":"', listed.removesuffix(b',{"Host":"'), b"]"]
+    _, listed = names.part(scores.translate(_FROM_ONE), _SCORES, cut=len(_NEXT_HOST))
+    return [b'[{"Host":"', listed, b"]"]
 
 
 def string(text: str) -> bytes:
@@ -240,17 +243,11 @@ def string(text: str) -> bytes:
     return orjson.dumps(text)
 
 
-def _refused(names: NameRun, result: FilterResult) -> tuple[bytes, Chunks]:
+def _sorted_names(names: NameRun, result: FilterResult) -> tuple[bytes, Chunks]:
     """The passing names joined, and a JSON object of refused name → text."""
-    values = [string(text) for text in result.texts]
-    separators = [SEPARATOR, *(b'":' + value + b',"' for value in values)]
-    passing, *refused = names.distribute(result.groups, separators)
-    chunks = []
-    opening = b'{"'
-    for joined, value in zip(refused, values, strict=True):
-        chunks += [opening, joined, b'":' + value]
-        opening = b',"'
-    return passing, [*chunks, b"}"] if chunks else [b"{}"]
+    endings = [b'":' + string(text) + b',"' for text in result.texts]
+    passing, refused = names.part(result.groups, endings, cut=len(b',"'))
+    return passing, [b'{"', refused, b"}"] if refused else [b"{}"]
 
 
 def _filter_answer(nodes: Chunks, names: Chunks, refused: Chunks, error: str = "") -> Chunks:
@@ -282,13 +279,13 @@ def _node_list(items: Iterable[Raw | memoryview]) -> Chunks:
 
 def encode_filtered_names(names: NameRun, result: FilterResult) -> Chunks:
     """ExtenderFilterResult of mode NodeNames."""
-    passing, refused = _refused(names, result)
+    passing, refused = _sorted_names(names, result)
     return _filter_answer([b"null"], _names_list(passing, result.passing), refused)
 
 
 def encode_filtered_nodes(asked: NodeItems, names: NameRun, result: FilterResult) -> Chunks:
     """ExtenderFilterResult of mode Nodes: the items that pass, byte for byte as they came."""
-    _, refused = _refused(names, result)
+    _, refused = _sorted_names(names, result)
     passing = result.pick(asked.raw, PASSES)
     return _filter_answer(_node_list(passing), [b"null"], refused)
 

@@ -53,9 +53,12 @@ def test_other_spellings_are_read_as_go_reads_them(case: Case) -> None:
 
 @pytest.mark.parametrize("body", recorded("scheduler-names", "filter"))
 def test_recorded_names_take_the_short_way(body: bytes) -> None:
-    short = wire._decode_as_kube_scheduler_sends(body)
+    short, long = wire._decode_as_kube_scheduler_sends(body), wire._decode_any(body)
     assert short is not None
-    assert short == wire._decode_any(body)
+    assert isinstance(short.nodes, NameRun)
+    assert isinstance(long.nodes, NameRun)
+    assert (short.pod, short.nodes.count) == (long.pod, long.nodes.count)
+    assert short.nodes.joined == long.nodes.joined
 
 
 @pytest.mark.parametrize("body", recorded("scheduler-nodes", "filter"))

@@ -2,6 +2,7 @@
 
 import json
 import re
+import struct
 
 import pytest
 from hypothesis import given, settings
@@ -64,24 +65,35 @@ def test_after_any_changes_names_have_their_codes(
 
 @LAW
 @given(lists, st.data())
-def test_distribute_is_split_compress_and_join(found: list[bytes], data: st.DataObject) -> None:
-    """Each group's names in order, with its separator between them; empty groups are empty."""
-    separators = data.draw(st.lists(st.binary(max_size=12), min_size=1, max_size=5))
-    groups = bytes(data.draw(st.integers(0, len(separators) - 1)) for _ in found)
-    got = NameRun.of(found).distribute(groups, separators)
-    assert list(got) == [
-        separator.join(name for name, g in zip(found, groups, strict=True) if g == group)
-        for group, separator in enumerate(separators)
-    ]
+def test_a_part_is_joined_and_the_others_have_their_endings(
+    found: list[bytes], data: st.DataObject
+) -> None:
+    """Both in order; of the last ending so much is cut as was asked for."""
+    cut = data.draw(st.integers(0, 3))
+    endings = data.draw(st.lists(st.binary(min_size=cut, max_size=99), max_size=5))
+    codes = bytes(data.draw(st.integers(0, len(endings))) for _ in found)
+    pairs = list(zip(found, codes, strict=True))
+    first = SEPARATOR.join(name for name, code in pairs if not code)
+    others = b"".join(name + endings[code - 1] for name, code in pairs if code)
+    expected = (first, others[: max(0, len(others) - cut)])
+    assert NameRun.of(found).part(codes, endings, cut) == expected
 
 
 @LAW
-@given(lists, st.data())
-def test_follow_puts_an_ending_behind_each_name(found: list[bytes], data: st.DataObject) -> None:
-    endings = data.draw(st.lists(st.binary(max_size=12), min_size=1, max_size=5))
-    codes = bytes(data.draw(st.integers(0, len(endings) - 1)) for _ in found)
-    expected = b"".join(name + endings[code] for name, code in zip(found, codes, strict=True))
-    assert NameRun.of(found).follow(codes, endings) == expected
+@given(lists, st.binary(max_size=70), st.binary(max_size=70), st.data())
+def test_what_stands_around_a_run_is_never_seen(
+    found: list[bytes], before: bytes, after: bytes, data: st.DataObject
+) -> None:
+    """Names are moved in larger pieces than they are."""
+    alone = NameRun.of(found)
+    joined = SEPARATOR.join(found)
+    start = len(before)
+    within = NameRun.known(before + joined + after, start, start + len(joined), len(found))
+    codes = bytes(data.draw(st.integers(0, 2)) for _ in found)
+    index = NodeIndex((name, 1) for name in found)
+    assert within.part(codes, [b"x", b"yy"]) == alone.part(codes, [b"x", b"yy"])
+    assert index.translate(within, b"\0\1") == bytes([1]) * len(found)
+    assert within.joined == joined
 
 
 @LAW
@@ -92,7 +104,7 @@ def test_follow_puts_an_ending_behind_each_name(found: list[bytes], data: st.Dat
 )
 def test_what_is_read_as_a_run_is_an_array_of_just_these_strings(joined: bytes) -> None:
     """If it is read, then JSON says the same; names of nodes are always read."""
-    run = NameRun.read(joined)
+    run = NameRun.read(b'["%s"]' % joined, 2, 2 + len(joined))
     if run is None:
         assert not re.fullmatch(rb'[a-z0-9.-]*(","[a-z0-9.-]*)*', joined)
     else:
@@ -132,21 +144,33 @@ def test_wrong_arguments_are_refused_and_read_nothing(half: str) -> None:
     from extender import _names
 
     table = _names.NameTable()
+
+    def ends(*places: int) -> bytes:
+        return struct.pack(f"={len(places)}I", *places)
+
     for refused in (
-        lambda: table.translate(b"a", 2, b"\0"),
-        lambda: table.translate(b"a", -1, b"\0"),
-        lambda: table.translate(b"a", 1, b""),
-        lambda: _names.distribute(b"a", b"\0\0", (b"",)),
-        lambda: _names.distribute(b"a", b"\1", (b"",)),
-        lambda: _names.distribute(b"a", b"\0", (b"",) * 300),
-        lambda: _names.follow(b"a", b"\0\0", (b"x",)),
-        lambda: _names.follow(b'a","b', b"\0", (b"x",)),
-        lambda: _names.follow(b"aaaa", b"\0\0", (b"x",)),
-        lambda: _names.follow(b"a", b"\1", (b"x",)),
+        lambda: table.translate(b"a", 0, ends(1), b""),
+        lambda: table.translate(b"a", 0, ends(2), b"\0"),
+        lambda: table.translate(b"a", 1, ends(1), b"\0"),
+        lambda: table.translate(b"a", -1, ends(1), b"\0"),
+        lambda: table.translate(b"a", 2, b"", b"\0"),
+        lambda: table.translate(b"a", 0, b"abc", b"\0"),
+        lambda: table.translate(b"a" * 9, 0, ends(4, 6), b"\0"),
+        lambda: table.translate(b"a" * 9, 0, ends(2**32 - 1, 9), b"\0"),
+        lambda: _names.measure(b"a", 0, 2),
+        lambda: _names.measure(b"a", -1, 1),
+        lambda: _names.measure(b"a", 1, 0),
+        lambda: _names.part(b"a", 0, ends(1), b"\0\0", (b"",), 0),
+        lambda: _names.part(b"a", 0, ends(1), b"", (b"",), 0),
+        lambda: _names.part(b"a", 0, ends(1), b"\2", (b"",), 0),
+        lambda: _names.part(b"a", 0, ends(1), b"\0", (b"",) * 300, 0),
+        lambda: _names.part(b"a", 0, ends(1), b"\1", (b"x",), 2),
+        lambda: _names.part(b"a", 0, ends(1), b"\1", (b"x",), -1),
+        lambda: _names.part(b"a", 0, ends(9), b"\1", (b"x",), 0),
         lambda: table.set(b"x" * 70_000, 1),
         lambda: table.set(b"x", 2**40),
     ):
         with pytest.raises((ValueError, OverflowError)):
             refused()
-    assert table.translate(b"abc", 1, b"\5") == b"\5"
+    assert table.translate(b"abc", 0, ends(3), b"\5") == b"\5"
     assert table.length() == 0
