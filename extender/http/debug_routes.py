@@ -11,7 +11,8 @@ from extender.http.errors import error_response
 from extender.http.explain_wire import ExplainArgs, decode_explain_args
 from extender.http.service import ERROR_PREFIX, Service, UndecidedError
 from extender.http.verb_routes import read_body
-from extender.http.wire import BadRequestError, NodeItems, encode
+from extender.http.node_items import NodeItems
+from extender.http.wire import BadRequestError, encode, names_of
 from extender.printing import texts
 from extender.printing.documents import (
     Document,
@@ -95,7 +96,7 @@ class DebugRoutes:
         self._check_synced(snapshot, nodes=not described)
         if isinstance(args.nodes, NodeItems):
             wanted = frozenset(runtime_class.node_selector if runtime_class else ())
-            candidates = described_nodes(args.nodes.nodes, args.nodes.names().names, wanted)
+            candidates = described_nodes(args.nodes.nodes, names_of(args.nodes).names, wanted)
         else:
             candidates = nodes_of(snapshot, args.nodes.names if args.nodes else None)
         explanation = explain(pod, runtime_class, candidates, service.policy)

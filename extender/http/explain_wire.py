@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from msgspec import Raw
 
 from extender.decoding import DecodeError, RawPod, explained_pod_of
+from extender.http.node_items import NodeItems
 from extender.http.wire import (
     NULL,
     BadRequestError,
-    NodeItems,
     decode_args,
     decode_or_refuse,
     top_level,

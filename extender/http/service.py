@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Final, Protocol
 
 from extender.http.health import Health
+from extender.http.node_items import SeenNodes
 from extender.metrics import Metrics
 from extender.objects import Pod, RuntimeClass
 from extender.refused import RefusedPods
@@ -81,6 +82,11 @@ class Service:
     node_events: NodeEvents = no_node_events
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     serve_metrics: bool = True
+
+    @cached_property
+    def seen_nodes(self) -> SeenNodes:
+        """Whole nodes of earlier requests; shared by filter and prioritize."""
+        return SeenNodes()
 
     @cached_property
     def preferences(self) -> Preferences:

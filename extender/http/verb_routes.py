@@ -19,6 +19,7 @@ from extender.http.wire import (
     encode_filtered_nodes,
     encode_passed_all,
     encode_scores,
+    names_of,
     run_of,
 )
 from extender.http.wire_preemption import decode_preemption_args, encode_victims
@@ -71,7 +72,7 @@ class FilterRoute:
         self._service = service
 
     def __call__(self, body: bytes) -> tuple[Chunks, int]:
-        args = decode_args(body)
+        args = decode_args(body, self._service.seen_nodes)
         return self._answer(args), args.nodes.count
 
     def _answer(self, args: Args) -> Chunks:
@@ -87,7 +88,7 @@ class FilterRoute:
         verdicts = match_nodes(pod, runtime_class, args.nodes.nodes, self._service.policy)
         result = sort_nodes(verdicts)
         self._note(pod, result)
-        return encode_filtered_nodes(args.nodes, args.nodes.names(), result)
+        return encode_filtered_nodes(args.nodes, names_of(args.nodes), result)
 
     def _names(
         self, pod: Pod, runtime_class: RuntimeClass | None, snapshot: Snapshot, names: NameRun
@@ -164,7 +165,7 @@ class PrioritizeRoute:
         self._preferences = service.preferences
 
     def __call__(self, body: bytes) -> tuple[Chunks, int]:
-        args = decode_args(body)
+        args = decode_args(body, self._service.seen_nodes)
         snapshot = self._service.source.snapshot
         # The filter has looked for a missing class a moment ago; the scores need not.
         own = snapshot.runtime_classes.get(args.pod.runtime_class_name)
@@ -172,7 +173,7 @@ class PrioritizeRoute:
             names = args.nodes
             scores = self._preferences.scores(own, snapshot, names)
         else:
-            names = args.nodes.names()
+            names = names_of(args.nodes)
             scores = self._preferences.scores_of_nodes(own, snapshot, args.nodes.nodes)
         if not snapshot.runtime_classes_synced:
             scores = Scores(bytes(names.count))

@@ -8,7 +8,7 @@ names is never turned into Python strings, only split, looked up and joined agai
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -16,6 +16,7 @@ import orjson
 from msgspec import Raw, Struct
 
 from extender.decoding import DecodeError, NodeReader, RawPod, decode, pod_of
+from extender.http.node_items import ITEMS_END, NodeItems, SeenNodes, find_items
 from extender.names import NameRun
 from extender.objects import Node, Pod
 from extender.verbs.filter import PASSES, FilterResult
@@ -30,13 +31,6 @@ NULL: Final = Raw(b"null")
 # What kube-scheduler sends in mode NodeNames: encoding/json writes the fields in this order.
 _NAMES_MARK: Final = b',"Nodes":null,"NodeNames":["'
 _NAMES_END: Final = b'"]}'
-
-# What it sends in mode Nodes; every Node has metadata, and begins with it.
-_ITEM_OPENING: Final = b'{"metadata":{'
-_ITEM_CLOSING: Final = b"}"
-_BETWEEN_ITEMS: Final = _ITEM_CLOSING + b"," + _ITEM_OPENING
-_ITEMS_MARK: Final = b',"Nodes":{"metadata":{},"items":[' + _ITEM_OPENING
-_ITEMS_END: Final = _ITEM_CLOSING + b']},"NodeNames":null}'
 
 
 class BadRequestError(ValueError):
@@ -57,21 +51,6 @@ class _NodeList(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeItems:
-    """The Nodes of a request: each item as it came, and what is read of it."""
-
-    raw: Sequence[Raw | memoryview]
-    nodes: Sequence[Node]
-
-    @property
-    def count(self) -> int:
-        return len(self.raw)
-
-    def names(self) -> NameRun:
-        return run_of([node.name for node in self.nodes])
-
-
-@dataclass(frozen=True, slots=True)
 class Args:
     """ExtenderArgs: a pod and the nodes it may go to, in one of the two modes."""
 
@@ -88,20 +67,23 @@ def run_of(names: Sequence[str]) -> NameRun:
     return NameRun.known(dumped, 2, max(2, len(dumped) - 2), len(names))
 
 
-def decode_args(body: bytes) -> Args:
-    """Read ExtenderArgs. Raises BadRequestError."""
+def decode_args(body: bytes, seen: SeenNodes | None = None) -> Args:
+    """Read ExtenderArgs; whole Nodes with the help of those seen before.
+
+    Raises BadRequestError.
+    """
     if not body:
         raise BadRequestError("body: empty, expected ExtenderArgs as JSON")
-    args = _decode_as_kube_scheduler_sends(body)
+    args = _decode_as_kube_scheduler_sends(body, SeenNodes(limit=0) if seen is None else seen)
     return args if args is not None else _decode_any(body)
 
 
-def _decode_as_kube_scheduler_sends(body: bytes) -> Args | None:
+def _decode_as_kube_scheduler_sends(body: bytes, seen: SeenNodes) -> Args | None:
     """Either mode exactly as encoding/json writes it; None for anything else."""
     if body.endswith(_NAMES_END):
         return _decode_go_names(body)
-    if body.endswith(_ITEMS_END):
-        return _decode_go_items(body)
+    if body.endswith(ITEMS_END):
+        return _decode_go_items(body, seen)
     return None
 
 
@@ -130,34 +112,20 @@ def _decode_head(head: bytes) -> Pod | None:
     return None if pod is None else pod_of(pod)
 
 
-def _decode_go_items(body: bytes) -> Args | None:
-    """The nodes mode exactly as encoding/json writes it, in one pass over the items.
-
-    Cut wherever an item may begin, the pieces are the items if each by itself is a JSON object:
-    objects with commas between them are an array of just these.
-    """
-    start = body.find(_ITEMS_MARK)
-    if start < 0 or not body.isascii():
+def _decode_go_items(body: bytes, seen: SeenNodes) -> Args | None:
+    """The nodes mode exactly as encoding/json writes it; None for anything else."""
+    places = find_items(body)
+    if places is None:
         return None
-    pod = _decode_head(body[:start])
-    if pod is None:
-        return None
-    view = memoryview(body)
-    items = [view[first:end] for first, end in _item_places(body, start)]
-    reader = NodeReader()
-    try:
-        return Args(pod, NodeItems(items, [reader.read(item) for item in items]))
-    except DecodeError:
-        return None
+    end_of_head, start = places
+    head = body[:end_of_head]
+    pod = _decode_head(head) if head.isascii() else None
+    items = seen.read(body, start) if pod is not None else None
+    return Args(pod, items) if pod is not None and items is not None else None
 
 
-def _item_places(body: bytes, mark: int) -> Iterator[tuple[int, int]]:
-    """Where items may begin and end, given the place of the mark."""
-    first = mark + len(_ITEMS_MARK) - len(_ITEM_OPENING)
-    while (end := body.find(_BETWEEN_ITEMS, first) + 1) > 0:
-        yield first, end
-        first = end + 1
-    yield first, len(body) - len(_ITEMS_END) + len(_ITEM_CLOSING)
+def names_of(nodes: NodeItems) -> NameRun:
+    return run_of([node.name for node in nodes.nodes])
 
 
 def top_level(body: bytes) -> dict[str, Raw]:
@@ -273,7 +241,7 @@ def encode_passed_all(nodes: NameRun | NodeItems) -> Chunks:
     return _filter_answer(_node_list(nodes.raw), [b"null"], [b"{}"])
 
 
-def _node_list(items: Iterable[Raw | memoryview]) -> Chunks:
+def _node_list(items: Iterable[Raw | bytes]) -> Chunks:
     return [b'{"metadata":{},"items":[', b",".join(items), b"]}"]
 
 

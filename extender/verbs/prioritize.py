@@ -55,6 +55,7 @@ class ConstraintIndex:
         runtime_classes = tuple(runtime_classes)
         #: The labels that matter, for nodes that are described in a request.
         self.wanted = selector_entries(runtime_classes)
+        self.wanted_keys = sorted({key for key, _ in self.wanted})
         by_key: dict[ConstraintKey, dict[str, RuntimeClass]] = {}
         for each in runtime_classes:
             by_key.setdefault(constraint_key(each), {}).setdefault(each.handler, each)
@@ -125,10 +126,16 @@ class Preferences:
         key = constraint_key(own) if own else None
         known: dict[tuple[object, ...], int] = {}
         costs = []
-        wanted = index.wanted
+        wanted, keys = index.wanted, index.wanted_keys
         for node in nodes:
+            labels = node.labels
+            # Whichever of the two are fewer, what is wanted or what the node has.
+            entries: tuple[object, ...] = (
+                tuple([labels.get(key) for key in keys])
+                if len(keys) < len(labels)
+                else tuple([entry for entry in labels.items() if entry in wanted])
+            )
             # By identity, as in match_nodes: nothing but the entries is hashed.
-            entries = tuple([entry for entry in node.labels.items() if entry in wanted])
             state = (entries, id(node.taints), id(node.handlers), node.is_docker)
             cost = known.get(state)
             if cost is None:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from extender.http import wire
-from extender.http.wire import Args, BadRequestError, NodeItems, decode_args
+from extender.http.node_items import NodeItems, SeenNodes
+from extender.http.wire import Args, BadRequestError, decode_args, names_of
 from extender.names import NameRun
 from tests.vectors_file import recorded, vectors
 
@@ -13,7 +14,7 @@ Case = dict[str, Any]
 
 
 def _names(args: Args) -> list[str]:
-    run = args.nodes if isinstance(args.nodes, NameRun) else args.nodes.names()
+    run = args.nodes if isinstance(args.nodes, NameRun) else names_of(args.nodes)
     return [name.decode() for name in run.names]
 
 
@@ -53,7 +54,7 @@ def test_other_spellings_are_read_as_go_reads_them(case: Case) -> None:
 
 @pytest.mark.parametrize("body", recorded("scheduler-names", "filter"))
 def test_recorded_names_take_the_short_way(body: bytes) -> None:
-    short, long = wire._decode_as_kube_scheduler_sends(body), wire._decode_any(body)
+    short, long = wire._decode_as_kube_scheduler_sends(body, SeenNodes()), wire._decode_any(body)
     assert short is not None
     assert isinstance(short.nodes, NameRun)
     assert isinstance(long.nodes, NameRun)
@@ -63,7 +64,7 @@ def test_recorded_names_take_the_short_way(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", recorded("scheduler-nodes", "filter"))
 def test_recorded_nodes_take_the_short_way(body: bytes) -> None:
-    short, long = wire._decode_as_kube_scheduler_sends(body), wire._decode_any(body)
+    short, long = wire._decode_as_kube_scheduler_sends(body, SeenNodes()), wire._decode_any(body)
     assert short is not None
     assert isinstance(short.nodes, NodeItems)
     assert isinstance(long.nodes, NodeItems)
@@ -80,7 +81,7 @@ def test_a_damaged_item_does_not_slip_through_the_short_way(body: bytes, damage:
         try:
             long = wire._decode_any(damaged)
         except BadRequestError:
-            assert wire._decode_as_kube_scheduler_sends(damaged) is None
+            assert wire._decode_as_kube_scheduler_sends(damaged, SeenNodes()) is None
         else:
             args = wire.decode_args(damaged)
             assert isinstance(args.nodes, NodeItems)
