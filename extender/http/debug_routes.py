@@ -9,9 +9,9 @@ from flask import Flask, Response, request
 from extender.checks.runtimeclasses import check_classes
 from extender.http.errors import error_response
 from extender.http.explain_wire import ExplainArgs, decode_explain_args
+from extender.http.node_items import NodeItems
 from extender.http.service import ERROR_PREFIX, Service, UndecidedError
 from extender.http.verb_routes import read_body
-from extender.http.node_items import NodeItems
 from extender.http.wire import BadRequestError, encode, names_of
 from extender.printing import texts
 from extender.printing.documents import (
