@@ -36,6 +36,11 @@ ANNOTATION: Final = "runtimeclass-extender/retry"
 RATE: Final = 20.0
 BURST: Final = 50.0
 
+#: After a look at all remembered pods, so many times as long nothing is looked at: with thousands of
+#: them that want different things a look takes a tenth of a second and more, and changes come by
+#: the hundred while a cluster grows. What comes meanwhile is looked at together.
+_REST: Final = 9.0
+
 #: Different changes of shape looked at one by one; with more, all nodes are looked at.
 MAX_TRANSITIONS: Final = 1024
 
@@ -108,6 +113,8 @@ class Requeue:
         self._policy = policy
         self._connection = connection
         self._patched = patched
+        self._clock = clock
+        self._next_look = clock()
         self._bucket = TokenBucket(RATE, BURST, clock)
         self._limit = LogLimit(_LOG, clock)
         self._news = threading.Condition()
@@ -147,17 +154,28 @@ class Requeue:
         with self._news:
             if not (self._changes or self._waiting or self._stopping.is_set()):
                 self._news.wait()
-            changes, self._changes = self._changes, _Changes()
+            rest = self._next_look - self._clock()
+            if rest > 0 and not self._waiting:
+                self._news.wait_for(self._stopping.is_set, rest)
+            changes = _Changes()
+            if rest <= 0:
+                changes, self._changes = self._changes, changes
         if changes:
-            for pod in woken(self._refused.pods(), changes, self._store.snapshot, self._policy):
-                self._waiting.setdefault(pod.key, 0)
+            self._look(changes)
         if self._waiting and not self._stopping.is_set():
             delay = self._bucket.delay()
             if delay:
                 with self._news:
-                    self._news.wait_for(lambda: bool(self._changes), delay)
+                    self._news.wait_for(self._stopping.is_set, delay)
             elif self._bucket.take():
                 self._patch_next()
+
+    def _look(self, changes: _Changes) -> None:
+        began = self._clock()
+        for pod in woken(self._refused.pods(), changes, self._store.snapshot, self._policy):
+            self._waiting.setdefault(pod.key, 0)
+        ended = self._clock()
+        self._next_look = ended + _REST * (ended - began)
 
     def _patch_next(self) -> None:
         key, tries = self._waiting.popitem(last=False)

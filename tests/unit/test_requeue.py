@@ -1,6 +1,9 @@
 """Which remembered pods a change wakes."""
 
-from extender.cluster.requeue import _Changes, woken
+from itertools import count
+
+from extender.cluster.reflector import Response
+from extender.cluster.requeue import Requeue, _Changes, woken
 from extender.cluster.store import SnapshotStore
 from extender.objects import MAX_FEW, Handler, Node, Pod, RuntimeClass, Taint, Toleration
 from extender.refused import RefusedPods
@@ -95,3 +98,32 @@ def test_a_pod_with_too_many_tolerations_to_be_remembered_is_tried() -> None:
 def test_pods_that_want_the_same_share_what_is_remembered() -> None:
     one, two = remembered(a_pod("one"), a_pod("two")).pods()
     assert one.requirements is two.requirements
+
+
+class NoConnection:
+    """Nobody is to be patched."""
+
+    def merge_patch(self, path: str, body: bytes, *, silence: float) -> Response:
+        raise AssertionError(path)
+
+    def rejected(self) -> None:
+        raise AssertionError
+
+    def interrupt(self) -> None:
+        pass
+
+
+def test_looking_at_the_pods_takes_a_tenth_of_the_time_at_the_most() -> None:
+    """However many changes come: what comes while it rests is looked at together afterwards."""
+    seconds = count(100.0, 1.0)
+    requeue = Requeue(
+        SnapshotStore(),
+        remembered(a_pod()),
+        Policy(),
+        NoConnection(),
+        lambda: None,
+        clock=lambda: next(seconds),
+    )
+    requeue._look(_Changes())
+    began, ended = 102.0, 103.0
+    assert requeue._next_look - ended == 9 * (ended - began)
