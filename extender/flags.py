@@ -92,6 +92,13 @@ def flag_environment(command: str, flag: str) -> str:
     return f"RUNTIMECLASS_EXTENDER_{command}_{flag.strip('-')}".upper().replace("-", "_")
 
 
+class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Names the defaults that there are."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default is None else super()._get_help_string(action)
+
+
 class CommandParser(argparse.ArgumentParser):
     """argparse with one-line errors and flags from the environment."""
 
@@ -100,7 +107,7 @@ class CommandParser(argparse.ArgumentParser):
             prog=prog,
             description=description,
             allow_abbrev=False,
-            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+            formatter_class=_HelpFormatter,
         )
 
     def error(self, message: str) -> NoReturn:

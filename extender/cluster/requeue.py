@@ -36,9 +36,9 @@ ANNOTATION: Final = "runtimeclass-extender/retry"
 RATE: Final = 20.0
 BURST: Final = 50.0
 
-#: After a look at all remembered pods, so many times as long nothing is looked at: with thousands of
-#: them that want different things a look takes a tenth of a second and more, and changes come by
-#: the hundred while a cluster grows. What comes meanwhile is looked at together.
+#: After a look at all remembered pods, so many times as long nothing is looked at: with thousands
+#: that want different things a look takes a tenth of a second and more, and changes come by the
+#: hundred while a cluster grows. What comes meanwhile is looked at together.
 _REST: Final = 9.0
 
 #: Different changes of shape looked at one by one; with more, all nodes are looked at.
