@@ -96,7 +96,7 @@ class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
     """Names the defaults that there are."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        return action.help if action.default is None else super()._get_help_string(action)
+        return super()._get_help_string(action) if action.default not in (None, []) else action.help
 
 
 class CommandParser(argparse.ArgumentParser):
