@@ -189,6 +189,11 @@ class Gathering:
             return RECEIVE_SIZE
         return min(self._length - self._received, RECEIVE_LIMIT)
 
+    @property
+    def held(self) -> int:
+        """How many bytes it keeps."""
+        return len(self._early) + len(self._head) + self._received
+
     def feed(self, data: bytes) -> GatheredRequest | None:
         """Take received bytes; the request, once it is complete.
 

@@ -38,6 +38,7 @@ from extender.http.gathering import (
     Refusal,
     error_answer,
 )
+from extender.http.holdings import Holdings
 from extender.http.tls import TlsContext
 
 # One look a second at the deadlines, the arbiter and the listeners, whatever the traffic.
@@ -87,6 +88,10 @@ class GatheringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no 
     """
 
     max_body_bytes: int = 256 * 2**20
+    #: All requests that are not answered yet, together. Over it the request that has been arriving
+    #: for longest is refused: kube-scheduler's arrive in milliseconds. None: one of the largest and
+    #: a quarter more.
+    max_held_bytes: int | None = None
     #: A new connection may stay silent, and a request take to arrive, that long. With TLS the
     #: first request and its handshake have that long together.
     request_deadline: float = 10.0
@@ -102,6 +107,7 @@ class GatheringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no 
         self.keepalived_conns: dict[Connection, None] = {}
         self.max_keepalived = self.worker_connections
         self._connections: set[Connection] = set()
+        self._held = Holdings()
         self._tls: TlsContext | None = None
         self._next_sweep = 0.0
         self._accept_failed = False
@@ -230,6 +236,7 @@ class GatheringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no 
         conn.phase = Phase.CLOSED
         self.keepalived_conns.pop(conn, None)
         self._connections.discard(conn)
+        self._held.release(conn)
         try:
             conn.sock.close()
         except OSError as error:
@@ -321,13 +328,24 @@ class GatheringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no 
         if request is None:
             if conn.gathering.awaits_continue:
                 self._send_continue(conn)
-            return False
+            self._hold(conn)
+            return conn.phase is not Phase.GATHERING
         conn.request = request
         conn.rest = request.rest
         conn.phase = Phase.ANSWERING
         conn.deadline = math.inf
+        self._hold(conn)
         self.enqueue_req(conn)
         return True
+
+    def _hold(self, conn: Connection) -> None:
+        """Note what the connection holds; if that is too much, refuse who has taken longest."""
+        self._held.note(conn, conn.gathering.held)
+        limit = self.max_held_bytes or self.max_body_bytes * 5 // 4
+        while self._held.total > limit and (slow := self._held.longest_gathering()):
+            message = "too many bytes of requests are arriving at once; try again"
+            refusal = Refusal(HTTPStatus.SERVICE_UNAVAILABLE, message)
+            self._guard(slow, partial(self._refuse, refusal=refusal))
 
     def _begin_request(self, conn: Connection) -> None:
         self.keepalived_conns.pop(conn, None)
@@ -345,6 +363,8 @@ class GatheringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no 
     def _refuse(self, conn: Connection, refusal: Refusal) -> None:
         self.log.debug("refusing a request of %s: %s", conn.client, refusal.message)
         self.on_refusal(refusal.status)
+        self._held.release(conn)
+        conn.gathering = Gathering(self.max_body_bytes)
         conn.unsent = [error_answer(refusal.status, refusal.message)]
         conn.keep_alive = False
         conn.answer_deadline = time.monotonic() + self.answer_deadline
@@ -421,6 +441,7 @@ class GatheringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no 
         self._guard(conn, partial(self._finish, answered=fs))
 
     def _finish(self, conn: Connection, answered: "Future[bool]") -> None:
+        self._held.release(conn)
         conn.served = True
         conn.keep_alive = answered.result()
         self._settle(conn)

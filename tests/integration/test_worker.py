@@ -347,6 +347,25 @@ def test_a_client_that_sends_all_of_a_refused_body_reads_the_answer(patient: Ser
     assert answer.status == 413
 
 
+def test_of_too_much_at_once_the_longest_arriving_is_refused(tmp_path: Path) -> None:
+    """Whoever sends its request without delay gets its answer, however often others do not."""
+    three, worker = bytes(3 * 2**20), {"max_body_bytes": MAX_BODY, "max_held_bytes": 5 * 2**20}
+    slow = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % MAX_BODY + three
+    with running(tmp_path / "log", worker | {"request_deadline": 60.0}) as server:
+        for _ in range(20):
+            with server.client() as first, server.client() as second, server.client() as third:
+                first.send(slow)
+                second.send(slow)
+                refused = first.answer()
+                assert refused.status == 503
+                assert refused.error == (
+                    "too many bytes of requests are arriving at once; try again"
+                )
+                assert third.send(post(three)).answer().body == three
+                assert second.answer().status == 503
+        assert "[ERROR]" not in server.log()
+
+
 # Slow and silent clients
 
 
