@@ -67,16 +67,26 @@ static void *allocate(size_t size)
     return malloc(size);
 }
 
+static uint64_t word_at(const char *place)
+{
+    uint64_t word;
+    memcpy(&word, place, sizeof(word));
+    return word;
+}
+
 static uint64_t hash_name(const char *name, size_t length)
 {
-    uint64_t hash = 0x2545f4914f6cdd1dULL ^ (length * 0x9e3779b97f4a7c15ULL), word;
-    for (; length >= 8; name += 8, length -= 8) {
-        memcpy(&word, name, 8);
-        hash = (hash ^ word) * 0xff51afd7ed558ccdULL;
-        hash ^= hash >> 32;
+    uint64_t hash = 0x2545f4914f6cdd1dULL ^ (length * 0x9e3779b97f4a7c15ULL), word = 0;
+    if (length >= 8) {
+        const char *last = name + length - 8;
+        for (; name < last; name += 8) {
+            hash = (hash ^ word_at(name)) * 0xff51afd7ed558ccdULL;
+            hash ^= hash >> 32;
+        }
+        word = word_at(last); /* some of it once more, rather than a word that is not full */
+    } else {
+        memcpy(&word, name, length);
     }
-    word = 0;
-    memcpy(&word, name, length);
     hash = (hash ^ word) * 0xc4ceb9fe1a85ec53ULL;
     /* Names differ in their last characters, the upper bytes of the word; slots are chosen by the
      * lower bits: all must reach all. */
@@ -411,6 +421,42 @@ static PyObject *tally(PyObject *module, PyObject *args)
     return result;
 }
 
+/* Some names on their way through the table. */
+typedef struct {
+    const char *names[BATCH];
+    size_t lengths[BATCH];
+    uint64_t hashes[BATCH];
+    int n;
+} Batch;
+
+/* Hashes the next names of a run, `begin` being where the first of them does, and has their slots
+ * fetched from memory. */
+static void fetch_slots(const NameTable *table, const Run *run, Py_ssize_t from, size_t *begin,
+                        Batch *batch)
+{
+    batch->n = run->count - from < BATCH ? (int)(run->count - from) : BATCH;
+    for (int i = 0; i < batch->n; i++) {
+        size_t end = end_of(run, from + i);
+        batch->names[i] = run->text + *begin;
+        batch->lengths[i] = end - *begin;
+        batch->hashes[i] = hash_name(batch->names[i], batch->lengths[i]);
+        __builtin_prefetch(&table->slots[(uint32_t)batch->hashes[i] & table->mask]);
+        *begin = end + SEPARATOR_LENGTH;
+    }
+}
+
+/* Has the entries of their first slots fetched. */
+static void fetch_entries(const NameTable *table, const Batch *batch)
+{
+    for (int i = 0; i < batch->n; i++) {
+        /* Numbers, not pointers: where the slot is empty there need not be so much text. */
+        uintptr_t entry = (uintptr_t)table->text
+                          + table->slots[(uint32_t)batch->hashes[i] & table->mask].place;
+        __builtin_prefetch((const void *)entry);
+        __builtin_prefetch((const void *)(entry + sizeof(Entry) + batch->lengths[i] - 1));
+    }
+}
+
 static PyObject *table_translate(NameTable *table, PyObject *args)
 {
     const char *buffer, *ends, *codes;
@@ -428,32 +474,21 @@ static PyObject *table_translate(NameTable *table, PyObject *args)
     if (result == NULL)
         return NULL;
     char *answers = PyBytes_AsString(result);
+    Batch batches[2];
     size_t begin = 0;
+    fetch_slots(table, &run, 0, &begin, &batches[0]);
+    fetch_entries(table, &batches[0]);
     for (Py_ssize_t done = 0; done < run.count; done += BATCH) {
-        const char *names[BATCH];
-        size_t lengths[BATCH];
-        uint64_t hashes[BATCH];
-        int n = run.count - done < BATCH ? (int)(run.count - done) : BATCH;
-        for (int i = 0; i < n; i++) {
-            size_t end = end_of(&run, done + i);
-            names[i] = run.text + begin;
-            lengths[i] = end - begin;
-            hashes[i] = hash_name(names[i], lengths[i]);
-            __builtin_prefetch(&table->slots[(uint32_t)hashes[i] & table->mask]);
-            begin = end + SEPARATOR_LENGTH;
-        }
-        for (int i = 0; i < n; i++) {
-            /* Numbers, not pointers: where the slot is empty there need not be so much text. */
-            uintptr_t entry = (uintptr_t)table->text
-                              + table->slots[(uint32_t)hashes[i] & table->mask].place;
-            __builtin_prefetch((const void *)entry);
-            __builtin_prefetch((const void *)(entry + sizeof(Entry) + lengths[i] - 1));
-        }
-        for (int i = 0; i < n; i++) {
-            const Slot *slot = find(table, names[i], lengths[i], hashes[i]);
+        const Batch *batch = &batches[done / BATCH & 1];
+        Batch *next = &batches[(done / BATCH + 1) & 1];
+        /* While the one batch is compared, what the next one needs is on its way. */
+        fetch_slots(table, &run, done + batch->n, &begin, next);
+        for (int i = 0; i < batch->n; i++) {
+            const Slot *slot = find(table, batch->names[i], batch->lengths[i], batch->hashes[i]);
             uint32_t id = slot->place != EMPTY ? entry_at(table, slot->place).id : 0;
             answers[done + i] = codes[id < (uint64_t)n_codes ? id : 0];
         }
+        fetch_entries(table, next);
     }
     return result;
 }
