@@ -59,7 +59,9 @@ static void *allocate(size_t size)
 {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     void *memory;
-    if (size >= HUGE_PAGE / 2 && posix_memalign(&memory, HUGE_PAGE, size) == 0) {
+    if (size >= HUGE_PAGE / 2) /* all of a page, or it can't be one */
+        size = (size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+    if (size >= HUGE_PAGE && posix_memalign(&memory, HUGE_PAGE, size) == 0) {
         (void)madvise(memory, size, MADV_HUGEPAGE);
         return memory;
     }
@@ -169,8 +171,8 @@ static PyObject *table_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     (void)args;
     (void)kwargs;
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    NameTable *table = (NameTable *)allocate(type, 0); /* all zero */
+    allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    NameTable *table = (NameTable *)make(type, 0); /* all zero */
     if (table != NULL && rebuild(table) < 0) {
         Py_DECREF(table);
         return NULL;

@@ -61,8 +61,9 @@ def tally(codes: bytes, kinds: int) -> Mapping[int, int]:
 class NameRun:
     """`count` names joined by the separator, at buffer[start:end].
 
-    Whoever makes one has checked that they are. ends, where it is known, is for the compiled part:
-    where each name ends.
+    Whoever makes one has checked that they are: `read` does, `of` and `known` are for what is a run
+    for sure. ends is what the compiled part goes by, where each name ends in its own form; without
+    it the names are gone through in Python.
     """
 
     buffer: bytes

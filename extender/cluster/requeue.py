@@ -40,6 +40,7 @@ BURST: Final = 50.0
 #: that want different things a look takes a tenth of a second and more, and changes come by the
 #: hundred while a cluster grows. What comes meanwhile is looked at together.
 _REST: Final = 9.0
+_LONGEST_REST_SECONDS: Final = 10.0
 
 #: Different changes of shape looked at one by one; with more, all nodes are looked at.
 MAX_TRANSITIONS: Final = 1024
@@ -157,6 +158,7 @@ class Requeue:
             rest = self._next_look - self._clock()
             if rest > 0 and not self._waiting:
                 self._news.wait_for(self._stopping.is_set, rest)
+                return
             changes = _Changes()
             if rest <= 0:
                 changes, self._changes = self._changes, changes
@@ -175,7 +177,7 @@ class Requeue:
         for pod in woken(self._refused.pods(), changes, self._store.snapshot, self._policy):
             self._waiting.setdefault(pod.key, 0)
         ended = self._clock()
-        self._next_look = ended + _REST * (ended - began)
+        self._next_look = ended + min(_REST * (ended - began), _LONGEST_REST_SECONDS)
 
     def _patch_next(self) -> None:
         key, tries = self._waiting.popitem(last=False)

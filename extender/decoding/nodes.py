@@ -1,6 +1,6 @@
 """Nodes, one by one or by the thousand."""
 
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Raw, Struct
 
@@ -72,8 +72,26 @@ class _LeanNode(Struct, gc=False):
     status: _LeanNodeStatus | None = None
 
 
+#: Taints carry the time they were added, so that there is no end of different ones.
+_MAX_TEXTS: Final = 1024
+_MAX_TEXT: Final = 4096
+
+T = TypeVar("T")
+
+
+def _remember(known: dict[bytes, T], text: bytes, read: T) -> None:
+    if len(text) > _MAX_TEXT:
+        return
+    if len(known) >= _MAX_TEXTS:
+        known.clear()
+    known[text] = read
+
+
 class NodeReader:
-    """Decodes many nodes of one request; taints and handlers of equal bytes only once."""
+    """Decodes many nodes; taints and handlers of equal bytes are mostly one object.
+
+    It remembers those that many nodes have: short ones, and the last _MAX_TEXTS of them.
+    """
 
     __slots__ = ("_handlers", "_taints")
 
@@ -89,13 +107,15 @@ class NodeReader:
         taints = self._taints.get(bytes(spec.taints))
         if taints is None:
             found = decode(spec.taints, _NodeTaints, f"{place}.spec.taints")
-            taints = self._taints[bytes(spec.taints)] = taints_of(found)
+            taints = taints_of(found)
+            _remember(self._taints, bytes(spec.taints), taints)
         handlers = self._handlers.get(bytes(status.runtime_handlers))
         if handlers is None:
             reported = decode(
                 status.runtime_handlers, _NodeHandlers, f"{place}.status.runtimeHandlers"
             )
-            handlers = self._handlers[bytes(status.runtime_handlers)] = handlers_of(reported)
+            handlers = handlers_of(reported)
+            _remember(self._handlers, bytes(status.runtime_handlers), handlers)
         info = status.node_info
         return Node(
             metadata.name or "",

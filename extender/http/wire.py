@@ -97,7 +97,9 @@ def _decode_go_names(body: bytes) -> Args | None:
     start = body.find(_NAMES_MARK)
     if start < 0:
         return None
-    names = NameRun.read(body, start + len(_NAMES_MARK), len(body) - len(_NAMES_END))
+    first, end = start + len(_NAMES_MARK), len(body) - len(_NAMES_END)
+    # Before it when the quote that opens the first name would be the one that closes the last.
+    names = NameRun.read(body, first, end) if first <= end else None
     if names is None:
         return None
     pod = _decode_head(body[:start])

@@ -52,6 +52,8 @@ SEND_PATIENCE = 0.05
 # a body whose length isn't known, a quarter of that in TLS records.
 RECEIVES_PER_EVENT = 16
 DISCARD_SIZE = 64 * 1024
+# A request's head and the lines around its chunks are held too, whatever a body may have.
+HELD_AT_LEAST = 64 * 2**20
 # gunicorn quotes the offending header line, of up to 8 KiB.
 ERROR_TEXT_LIMIT = 256
 
@@ -88,9 +90,9 @@ class GatheringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no 
     """
 
     max_body_bytes: int = 256 * 2**20
-    #: All requests that are not answered yet, together. Over it the request that has been arriving
-    #: for longest is refused: kube-scheduler's arrive in milliseconds. None: one of the largest and
-    #: a quarter more.
+    #: All requests that are not answered and answers that are not sent yet, together. Over it the
+    #: slowest client is given up: kube-scheduler's requests arrive in milliseconds. None: one of
+    #: the largest and a quarter more, at least HELD_AT_LEAST.
     max_held_bytes: int | None = None
     #: A new connection may stay silent, and a request take to arrive, that long. With TLS the
     #: first request and its handshake have that long together.
@@ -328,24 +330,30 @@ class GatheringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no 
         if request is None:
             if conn.gathering.awaits_continue:
                 self._send_continue(conn)
-            self._hold(conn)
-            return conn.phase is not Phase.GATHERING
+            self._hold(conn, conn.gathering.held)
+            return conn.phase is not Phase.GATHERING  # it may have been given up itself
         conn.request = request
         conn.rest = request.rest
         conn.phase = Phase.ANSWERING
         conn.deadline = math.inf
-        self._hold(conn)
+        self._hold(conn, conn.gathering.held)
         self.enqueue_req(conn)
         return True
 
-    def _hold(self, conn: Connection) -> None:
-        """Note what the connection holds; if that is too much, refuse who has taken longest."""
-        self._held.note(conn, conn.gathering.held)
-        limit = self.max_held_bytes or self.max_body_bytes * 5 // 4
-        while self._held.total > limit and (slow := self._held.longest_gathering()):
+    def _hold(self, conn: Connection, size: int) -> None:
+        """Note what the connection holds; if all of them hold too much, give the slowest up."""
+        self._held.note(conn, size)
+        limit = self.max_held_bytes or max(self.max_body_bytes * 5 // 4, HELD_AT_LEAST)
+        while self._held.total > limit and (slow := self._held.slowest()):
+            self._guard(slow, self._give_up)
+
+    def _give_up(self, conn: Connection) -> None:
+        self.log.debug("giving up a slow client, %s: too much is held at once", conn.client)
+        if conn.phase is Phase.GATHERING:
             message = "too many bytes of requests are arriving at once; try again"
-            refusal = Refusal(HTTPStatus.SERVICE_UNAVAILABLE, message)
-            self._guard(slow, partial(self._refuse, refusal=refusal))
+            self._refuse(conn, Refusal(HTTPStatus.SERVICE_UNAVAILABLE, message))
+        else:
+            self._close(conn)
 
     def _begin_request(self, conn: Connection) -> None:
         self.keepalived_conns.pop(conn, None)
@@ -441,17 +449,20 @@ class GatheringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no 
         self._guard(conn, partial(self._finish, answered=fs))
 
     def _finish(self, conn: Connection, answered: "Future[bool]") -> None:
-        self._held.release(conn)
         conn.served = True
         conn.keep_alive = answered.result()
         self._settle(conn)
+        if conn.phase is Phase.SENDING:
+            self._hold(conn, sum(map(len, conn.unsent)))
 
     def _settle(self, conn: Connection) -> None:
         """Go on as soon as the whole answer is sent."""
         if conn.unsent:
             self._enter(conn, Phase.SENDING, conn.answer_deadline - time.monotonic())
             self._watch(conn, selectors.EVENT_WRITE)
-        elif conn.keep_alive:
+            return
+        self._held.release(conn)
+        if conn.keep_alive:
             self._rest(conn)
         else:
             self._linger(conn)

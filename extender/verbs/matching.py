@@ -149,8 +149,8 @@ def match_nodes(
     known: dict[tuple[object, ...], int] = {}
     codes = []
     for node in nodes:
-        # Taints and handlers of equal text are one object within a request (NodeReader): telling
-        # them apart by identity, some are judged twice, which does no harm, but none is hashed.
+        # Taints and handlers of equal text are mostly one object (NodeReader): telling them apart
+        # by identity, some are judged twice, which does no harm, but none is hashed.
         labels = node.labels
         has = tuple([labels.get(key) == value for key, value in selector])
         key = (has, id(node.taints), id(node.handlers), node.unschedulable, node.is_docker)

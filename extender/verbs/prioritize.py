@@ -130,13 +130,14 @@ class Preferences:
         for node in nodes:
             labels = node.labels
             # Whichever of the two are fewer, what is wanted or what the node has.
-            entries: tuple[object, ...] = (
-                tuple([labels.get(key) for key in keys])
+            entries = (
+                [(key, labels[key]) for key in keys if key in labels]
                 if len(keys) < len(labels)
-                else tuple([entry for entry in labels.items() if entry in wanted])
+                else labels.items()
             )
+            found = tuple([entry for entry in entries if entry in wanted])
             # By identity, as in match_nodes: nothing but the entries is hashed.
-            state = (entries, id(node.taints), id(node.handlers), node.is_docker)
+            state = (found, id(node.taints), id(node.handlers), node.is_docker)
             cost = known.get(state)
             if cost is None:
                 shape = shape_of(node, wanted)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from extender import names
 from extender.http import wire
 from extender.http.node_items import NodeItems, SeenNodes
 from extender.http.wire import Args, BadRequestError, decode_args, names_of
@@ -88,3 +89,13 @@ def test_a_damaged_item_does_not_slip_through_the_short_way(body: bytes, damage:
             assert isinstance(long.nodes, NodeItems)
             assert args.nodes.nodes == long.nodes.nodes
             assert list(map(bytes, args.nodes.raw)) == list(map(bytes, long.nodes.raw))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_quote_that_would_open_and_close_is_none(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not compiled:
+        monkeypatch.setattr(names, "IS_COMPILED", False)
+    with pytest.raises(BadRequestError, match="not JSON"):
+        decode_args(b'{"Pod":{},"Nodes":null,"NodeNames":["]}')

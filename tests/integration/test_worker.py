@@ -93,6 +93,13 @@ class Client:
         """Whether the server closed the connection without sending anything more."""
         return self._file.read(1) == b""
 
+    def received_in_part(self, size: int) -> bool:
+        """Whether the server drops the connection before so many bytes more have come."""
+        try:
+            return len(self._file.read(size)) < size
+        except ConnectionResetError:
+            return True
+
     def reset(self) -> None:
         """Drop the connection the rude way."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -157,6 +164,12 @@ def eventually(condition: Callable[[], bool]) -> bool:
 
 def open_files(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def established(port: int) -> int:
+    """How many connections to this port the server has not closed."""
+    fields = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(each[1].endswith(f":{port:04X}") and each[3] == "01" for each in fields)
 
 
 @contextmanager
@@ -364,6 +377,30 @@ def test_of_too_much_at_once_the_longest_arriving_is_refused(tmp_path: Path) -> 
                 assert third.send(post(three)).answer().body == three
                 assert second.answer().status == 503
         assert "[ERROR]" not in server.log()
+
+
+def test_of_too_much_unread_the_longest_unread_is_dropped(tmp_path: Path) -> None:
+    size = 64 * 2**20  # much more than the kernel takes
+    ask = get(f"/zeros/{size}")
+    with running(tmp_path / "log", {"max_held_bytes": size * 5 // 4}) as server:
+        for _ in range(3):
+            assert eventually(lambda: established(server.port) == 0)
+            with server.client() as first, server.client() as second:
+                assert first.send(ask).head()[0] == 200
+                assert second.send(ask).head()[0] == 200
+                assert eventually(lambda: established(server.port) == 1)
+                assert first.received_in_part(size)
+                assert not second.received_in_part(size)
+        assert len(server.ask(ask).body) == size
+        assert "[ERROR]" not in server.log()
+
+
+def test_a_small_limit_of_bodies_does_not_bound_heads(tmp_path: Path) -> None:
+    with running(tmp_path / "log", {"max_body_bytes": 10}) as server, server.client() as client:
+        request = post(b"ping").replace(b"Host: x", b"Host: x\r\nX: " + b"x" * 8000)
+        for place in range(0, len(request), 1000):
+            client.send(request[place : place + 1000])
+        assert client.answer().body == b"ping"
 
 
 # Slow and silent clients
