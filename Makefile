@@ -64,7 +64,7 @@ bench-live: $(READY) ## Following a cluster of 65,000 nodes: start, heartbeats, 
 	$(BIN)/python -m loadtest.live $(FLAGS)
 
 .PHONY: bench-docs
-bench-docs: $(LOADTEST_READY) ## Put the output of the last three into docs/performance.md
+bench-docs: $(LOADTEST_READY) ## Put the output of bench, bench-growth and bench-start into docs/performance.md
 	$(LOADTEST)/bin/python -m loadtest.publish
 
 .PHONY: image-steps

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import platform
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -18,12 +17,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from loadtest import tables
+from loadtest import arguments, tables
 from loadtest.cases import HALF, NAMES, VERBS, Asker, Case, cases
 from loadtest.comparing import Comparison, Result, requests_for
 from loadtest.generator import Cluster, ClusterSpec
 from loadtest.processes import (
-    OUT,
     ServerError,
     floor_command,
     plain_command,
@@ -122,28 +120,32 @@ def as_json(result: Result) -> dict[str, Any]:
     }
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(each.replace("_", "")) for each in text.split(",") if each]
-
-
 def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m loadtest.bench",
-        description="Compare the service with the floor and the plain version.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("--sizes", type=_numbers, default=list(SIZES), help="names asked about")
+    parser = arguments.parser("bench", "Compare the service with the floor and the plain version.")
+    arguments.add_sizes(parser, "--sizes", SIZES, "names asked about")
+    arguments.add_sizes(parser, "--nodes-sizes", NODES_SIZES, "whole nodes, 10 KB each")
     parser.add_argument(
-        "--nodes-sizes", type=_numbers, default=list(NODES_SIZES), help="whole nodes, 10 KB each"
+        "--verbs",
+        type=arguments.one_of(VERBS),
+        default=",".join(VERBS),
+        metavar="VERB,VERB",
+        help="which of them",
     )
-    parser.add_argument("--verbs", default=",".join(VERBS), help="which of them")
-    parser.add_argument("--requests", type=int, help="per case (default: by size, 400 to 30)")
+    parser.add_argument(
+        "--requests",
+        type=arguments.at_least_one,
+        metavar="N",
+        help="per case (default: by size, 400 to 30)",
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of the requests, no tail")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--no-plot", action="store_true", help="do without matplotlib")
-    parser.add_argument("--shapes", type=int, default=20, help="different shapes of nodes")
-    parser.add_argument("--runtimeclasses", type=int, default=20, help="RuntimeClasses")
-    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="for files")
+    for flag, help in (
+        ("--shapes", "different shapes of nodes"),
+        ("--runtimeclasses", "RuntimeClasses"),
+    ):
+        parser.add_argument(flag, type=arguments.at_least_one, default=20, metavar="N", help=help)
+    arguments.add_out(parser)
     return parser.parse_args(argv)
 
 
@@ -170,7 +172,7 @@ def measure(flags: argparse.Namespace, progress: Progress) -> tuple[list[Result]
             progress.say(f"starting {name}")
             servers.append(stack.enter_context(running(name, command, flags.out)))
         comparison = Comparison(servers, stack)
-        verbs = tuple(verb for verb in flags.verbs.split(",") if verb)
+        verbs: tuple[str, ...] = flags.verbs
         for verb in [verb for verb in verbs if not comparison.has_verb(verb)]:
             progress.note(f"the service answers 404 to {verb}: left out")
             verbs = tuple(each for each in verbs if each != verb)
@@ -208,10 +210,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             progress.note(f"bench: {error}")
             return 1
     write(flags.out, results, tail)
-    if not flags.no_plot:
-        from loadtest.plots import plot_bench
-
-        plot_bench(results, flags.out / "bench.png")
     draw = tables.markdown if flags.markdown else tables.terminal
     print("milliseconds; of floor and plain version the p50\n")
     print(draw([_HEAD, *map(row, results)]))
@@ -221,8 +219,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for line in over_limit(results):
         print(f"over its limit: {line}")
     print(f"{environment_line()}, {time.monotonic() - began:.0f} s; details in {flags.out}")
+    if not flags.no_plot:
+        from loadtest.plots import plot_bench
+
+        plot_bench(results, flags.out / "bench.png")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    arguments.end(main)

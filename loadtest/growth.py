@@ -10,21 +10,19 @@ Prints a table; writes growth.json, growth.md and growth.png into loadtest/out/.
 import argparse
 import contextlib
 import json
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from loadtest import tables
+from loadtest import arguments, tables
 from loadtest.bench import environment, environment_line
 from loadtest.cases import HALF, NAMES, Asker, Bodies, Case
 from loadtest.changing import Editor, split_manifests
 from loadtest.comparing import Alternation, Comparison, requests_for
 from loadtest.generator import Cluster, ClusterSpec
 from loadtest.processes import (
-    OUT,
     Server,
     ServerError,
     floor_command,
@@ -194,16 +192,17 @@ def _until(bodies: Bodies, least: int, done: Callable[[], bool]) -> Bodies:
 
 
 def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m loadtest.growth",
-        description="Measure how the filter's time grows.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    parser = arguments.parser("growth", "Measure how the filter's time grows.")
+    parser.add_argument(
+        "--requests",
+        type=arguments.at_least_one,
+        metavar="N",
+        help="per point (default: by size, 400 to 30)",
     )
-    parser.add_argument("--requests", type=int, help="per point (default: by size, 400 to 30)")
     parser.add_argument("--quick", action="store_true", help="fewer requests, 5,000 names at most")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--no-plot", action="store_true", help="do without matplotlib")
-    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="for files")
+    arguments.add_out(parser)
     return parser.parse_args(argv)
 
 
@@ -240,15 +239,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     document = {"environment": environment(), "points": [asdict(point) for point in points]}
     (flags.out / "growth.json").write_text(json.dumps(document, indent=1) + "\n")
     (flags.out / "growth.md").write_text(f"{tables.markdown(rows)}\n\n{environment_line()}\n")
-    if not flags.no_plot:
-        _plot(points, flags.out / "growth.png")
     print((tables.markdown if flags.markdown else tables.terminal)(rows))
     for point in points:
         if point.limit and point.ratio > point.limit:
             what = f"{point.sweep} {point.value:,}: {point.ratio:.2f}x {point.compared_with}"
             print(f"over its limit: {what}, limit {point.limit}x")
+    if not flags.no_plot:
+        _plot(points, flags.out / "growth.png")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    arguments.end(main)

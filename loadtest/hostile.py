@@ -15,7 +15,7 @@ from typing import Final
 
 from loadtest.processes import Address
 
-#: The service cuts a request off 10 s after it began (interface.md); it looks once a second.
+#: The service cuts a request off 10 s after it began; it looks once a second.
 CUT_OFF_SECONDS: Final = 12.5
 _PAUSE_SECONDS: Final = 0.25
 _RECEIVE: Final = 64 * 1024

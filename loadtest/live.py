@@ -3,7 +3,6 @@
 make bench-live        or        python -m loadtest.live --nodes 65000
 """
 
-import argparse
 import http.client
 import json
 import logging
@@ -25,10 +24,10 @@ from extender.cluster.kinds import NODES
 from extender.cluster.list_watch import Backoff, ListWatch, Reason
 from extender.cluster.reflector import Reflector
 from extender.cluster.store import SnapshotStore
-from loadtest import tables
+from loadtest import arguments, tables
 from loadtest.apiserver import ApiServer, apiserver
 from loadtest.generator import HALF_CLASS, Cluster, ClusterSpec, add_cluster_flags, cluster_of
-from loadtest.processes import OUT, Server, ServerError, Usage, running
+from loadtest.processes import Server, ServerError, Usage, running
 from loadtest.progress import Progress
 
 ASKED_NAMES: Final = 5_000
@@ -221,9 +220,11 @@ def _restarts(folder: str, progress: Progress) -> Rows:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m loadtest.live", description=__doc__)
+    parser = arguments.parser(
+        "live", "Measure following a large cluster: the first list, heartbeats, watches that end."
+    )
     add_cluster_flags(parser, nodes=65_000)
-    parser.add_argument("--out", type=Path, default=OUT, help="where logs go")
+    arguments.add_out(parser, "for logs")
     flags = parser.parse_args(argv)
     logging.disable(logging.CRITICAL)
     try:
@@ -238,4 +239,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    arguments.end(main)

@@ -29,7 +29,8 @@ def _draw(axes: Any, series: Series, title: str, labels: tuple[str, str], *, log
     if "y" in logs:
         axes.set_yscale("log")
     else:
-        axes.set_ylim(bottom=0)
+        highest = max((y for points in series.values() for _, y in points), default=1.0)
+        axes.set_ylim(0, 1.15 * highest or 1.0)
     axes.set_title(title, fontsize=10)
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])

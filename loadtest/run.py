@@ -8,6 +8,7 @@ HTML reports, CSV and a plot into loadtest/out/. Exit code 1 when a limit is bro
 
 import argparse
 import contextlib
+import http.client
 import json
 import subprocess
 import sys
@@ -20,10 +21,11 @@ from statistics import mean
 from typing import Final
 from urllib.parse import urlsplit
 
-from loadtest import tables
+from extender.http.service import DEFAULT_MAX_BODY_BYTES
+from loadtest import arguments, tables
 from loadtest.bodies import names_body, pod
 from loadtest.generator import HALF_CLASS, ClusterSpec, add_cluster_flags, cluster_of, go_json
-from loadtest.processes import OUT, ROOT, Server, ServerError, Usage, running, serve_command
+from loadtest.processes import ROOT, Server, ServerError, Usage, running, serve_command
 from loadtest.progress import Progress
 from loadtest.timing import Client, percentile
 from loadtest.watching import Watch, await_usage, server_errors
@@ -40,6 +42,7 @@ _SPARE_DESCRIPTORS: Final = 2
 _RELEASE_SECONDS: Final = 20.0
 #: Until then the allocator finds its size.
 _WARM_SHARE: Final = 0.25
+_WARM_SECONDS: Final = 10.0
 _WARM_REQUESTS: Final = 20
 _LOCUST_SECONDS: Final = 60
 
@@ -200,13 +203,12 @@ def load_limits(load: Load, flags: argparse.Namespace) -> list[Limit]:
 def usage_limits(idle: Usage, warm: Usage, after: Usage, flags: argparse.Namespace) -> list[Limit]:
     """idle: before the first request; warm: with a quarter of the run over; after: at rest."""
     growth = (after.rss - warm.rss) / 2**20
+    memory = f"memory: {warm.rss / 2**20:.0f} MiB warm, {growth:+.1f} MiB since, "
+    judged = flags.run_time * _WARM_SHARE >= _WARM_SECONDS
+    memory += f"limit {flags.max_growth_mib:g} MiB" if judged else "too short a run to judge"
     threads, descriptors = idle.threads + _POOL_THREADS, idle.descriptors + _SPARE_DESCRIPTORS
     return [
-        Limit(
-            f"memory: {warm.rss / 2**20:.0f} MiB warm, {growth:+.1f} MiB since, "
-            f"limit {flags.max_growth_mib:g} MiB",
-            growth <= flags.max_growth_mib,
-        ),
+        Limit(memory, growth <= flags.max_growth_mib or not judged),
         Limit(
             f"threads at rest: {after.threads} ({idle.threads} at first), limit {threads}",
             after.threads <= threads,
@@ -248,6 +250,22 @@ def _own_service(flags: argparse.Namespace, progress: Progress) -> list[Limit]:
     ]
 
 
+def _check_host(flags: argparse.Namespace) -> None:
+    """Whether a service answers there that has the same nodes. Raises ServerError, OSError."""
+    parts = urlsplit(flags.host)
+    name = cluster_of(flags).names[-1]
+    try:
+        with Client((parts.hostname or "", parts.port or 80)) as client:
+            answer = client.ask("filter", names_body(go_json(pod(0, HALF_CLASS)), [name]))
+    except (OSError, http.client.HTTPException) as error:
+        raise ServerError(f"--host {flags.host}: {error}") from None
+    if answer.status != 200 or b"not yet known" in answer.body or b"not found" in answer.body:
+        raise ServerError(
+            f"--host {flags.host}: no service with the cluster that is asked about; start it with "
+            f"--manifests FILE of: python -m loadtest.generator --nodes {flags.nodes} --out FILE"
+        )
+
+
 def _loaded(test: LoadTest, flags: argparse.Namespace) -> list[Limit]:
     if flags.compare_hostile:
         return _compared(test, flags)
@@ -282,29 +300,59 @@ def _plot(watch: Watch, flags: argparse.Namespace) -> None:
 
 
 def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m loadtest.run",
-        description="Put the service under load and check its limits.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = arguments.parser("run", "Put the service under load and check its limits.")
     add_cluster_flags(parser, 5_000)
-    add = parser.add_argument
-    add("--run-time", type=int, default=60, metavar="SECONDS", help="of the load")
-    add("--users", type=int, default=1, help="schedulers")
-    add("--hostile-users", type=int, help="half of them slow (default: 2, compared 12)")
-    add("--share-with-class", type=float, default=0.1, help="of the pods")
+    add, some, count, number = (
+        parser.add_argument,
+        arguments.at_least_one,
+        arguments.count,
+        arguments.number,
+    )
+    add("--run-time", type=some, default=60, metavar="SECONDS", help="of the load")
+    add("--users", type=some, default=1, metavar="N", help="schedulers")
+    add(
+        "--hostile-users",
+        type=count,
+        metavar="N",
+        help="half of them slow (default: 2, compared 12)",
+    )
+    add("--share-with-class", type=number(0, 1), default=0.1, metavar="X", help="of the pods")
     add("--mode", choices=("names", "nodes"), default="names", help="what the scheduler sends")
-    add("--pods-per-second", type=float, default=0.0, help="per scheduler; 0: full speed")
-    add("--host", metavar="URL", help="a service that runs already, with the same cluster")
-    add("--max-body-bytes", type=int, default=MAX_BODY_BYTES, help="the service's limit")
+    add(
+        "--pods-per-second",
+        type=number(0),
+        default=0.0,
+        metavar="X",
+        help="per scheduler; 0: full speed",
+    )
+    add(
+        "--host",
+        metavar="URL",
+        help="a service that runs already, on the manifest that loadtest.generator writes with the "
+        "same flags; its memory, threads and descriptors are not judged",
+    )
+    add(
+        "--max-body-bytes",
+        type=some,
+        metavar="N",
+        help="the service's limit (default: 64 MiB; with --host serve's default)",
+    )
     add("--compare-hostile", action="store_true", help="is the scheduler's p99 twice as long?")
-    add("--rounds", type=int, default=2, help="of --compare-hostile")
-    add("--max-p99-ms", type=float, default=50.0, help="limit for each verb")
-    add("--max-growth-mib", type=float, default=16.0, help="limit for the worker's memory")
-    add("--out", type=Path, default=OUT, metavar="DIR", help="for reports")
+    add("--rounds", type=some, default=2, metavar="N", help="of --compare-hostile")
+    add("--max-p99-ms", type=number(0), default=50.0, metavar="MS", help="limit for each verb")
+    add(
+        "--max-growth-mib",
+        type=number(0),
+        default=16.0,
+        metavar="MIB",
+        help="limit for the worker's memory",
+    )
+    arguments.add_out(parser, "for reports")
     flags = parser.parse_args(argv)
     if flags.hostile_users is None:
         flags.hostile_users = 12 if flags.compare_hostile else 2
+    if flags.max_body_bytes is None:
+        flags.max_body_bytes = DEFAULT_MAX_BODY_BYTES if flags.host else MAX_BODY_BYTES
     if flags.host and urlsplit(flags.host).scheme != "http":
         parser.error(f"--host {flags.host}: expected http://HOST:PORT")
     try:
@@ -316,10 +364,10 @@ def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     flags = _flags(argv)
-    (flags.out / "logs").mkdir(parents=True, exist_ok=True)
     with Progress() as progress:
         try:
             if flags.host:
+                _check_host(flags)
                 limits = _loaded(LoadTest(flags, flags.host, progress), flags)
             else:
                 limits = _own_service(flags, progress)
@@ -328,9 +376,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
     for limit in limits:
         print(limit)
+    if flags.host:
+        print("not judged with --host: memory, threads, descriptors, answers with 5xx")
     print(f"reports: {flags.out}/*.html")
     return 0 if all(limit.kept for limit in limits) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    arguments.end(main)

@@ -3,20 +3,18 @@
 make bench-start        or        python -m loadtest.start --nodes 65000
 """
 
-import argparse
 import contextlib
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from loadtest import tables
+from loadtest import arguments, tables
 from loadtest.bench import environment_line
 from loadtest.cases import HALF, NAMES, NO_CLASS, Asker, Case
 from loadtest.comparing import Alternation, requests_for
 from loadtest.generator import Cluster, add_cluster_flags, cluster_of
-from loadtest.processes import OUT, Server, ServerError, Usage, running, serve_command
+from loadtest.processes import Server, ServerError, Usage, running, serve_command
 from loadtest.progress import Progress
 
 SIZES: Final = (10, 5_000, 65_000)
@@ -72,15 +70,18 @@ def _latencies(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m loadtest.start",
-        description="Measure start-up, memory and the first requests on a large cluster.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    parser = arguments.parser(
+        "start", "Measure start-up, memory and the first requests on a large cluster."
     )
     add_cluster_flags(parser, 65_000)
-    parser.add_argument("--requests", type=int, help="per size (default: by size, 400 to 30)")
+    parser.add_argument(
+        "--requests",
+        type=arguments.at_least_one,
+        metavar="N",
+        help="per size (default: by size, 400 to 30)",
+    )
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
-    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="for files")
+    arguments.add_out(parser)
     flags = parser.parse_args(argv)
     with Progress() as progress:
         try:
@@ -96,4 +97,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    arguments.end(main)

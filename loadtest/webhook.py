@@ -6,7 +6,6 @@ Each pod is asked about as kube-apiserver does: /mutate, and with the patched po
 run from the moment a pod was due, so that waiting behind a slow answer counts.
 """
 
-import argparse
 import base64
 import random
 import sys
@@ -20,7 +19,7 @@ from typing import Any, Final
 
 import orjson
 
-from loadtest import tables
+from loadtest import arguments, tables
 from loadtest.bodies import pod
 from loadtest.generator import HALF_CLASS, Cluster, ClusterSpec, list_of
 from loadtest.processes import Address, ServerError, running, webhook_command
@@ -122,9 +121,10 @@ def measure(rate: int, seconds: float) -> dict[str, Times]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m loadtest.webhook", description=__doc__)
-    parser.add_argument("--rate", type=int, default=50, metavar="N", help="pods a second")
-    parser.add_argument("--seconds", type=float, default=12.0, metavar="N", help="how long")
+    parser = arguments.parser("webhook", "Time the admission webhook.")
+    add = parser.add_argument
+    add("--rate", type=arguments.at_least_one, default=50, metavar="N", help="pods a second")
+    add("--seconds", type=arguments.number(1), default=12.0, metavar="N", help="how long")
     flags = parser.parse_args(argv)
     try:
         result = measure(flags.rate, flags.seconds)
@@ -147,4 +147,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    arguments.end(main)
