@@ -26,7 +26,8 @@ from extender.server import ListenOptions
 from extender.serving import ServeOptions, serve
 from extender.webhook_serving import WebhookOptions, serve_webhook
 
-_MAX_BODY_LIMIT: Final = 2**40
+#: The compiled part counts places in a body with 32 bits.
+_MAX_BODY_LIMIT: Final = 2**32 - 1
 
 #: 128 + SIGINT, as a shell tells it.
 EXIT_INTERRUPTED: Final = 130
