@@ -1,7 +1,6 @@
 """GatheringWorker under a real gunicorn arbiter, over real sockets."""
 
 import contextlib
-import datetime
 import json
 import os
 import select
@@ -19,10 +18,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+
+from tests.certificates import Authority
 
 APP = Path(__file__).with_name("worker_app.py")
 ROOT = APP.parents[2]
@@ -610,68 +607,8 @@ def refused(port: int) -> bool:
 # TLS
 
 
-SIGNS_CERTIFICATES = x509.KeyUsage(
-    digital_signature=False,
-    content_commitment=False,
-    key_encipherment=False,
-    data_encipherment=False,
-    key_agreement=False,
-    key_cert_sign=True,
-    crl_sign=True,
-    encipher_only=False,
-    decipher_only=False,
-)
-
-
-class Authority:
-    """A certificate authority of its own, writing PEM files into a directory."""
-
-    def __init__(self, directory: Path, name: str) -> None:
-        self.directory = directory
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        self.bundle = directory / f"{name}.pem"
-        self.bundle.write_bytes(self._sign(self._name, self._key.public_key(), is_ca=True))
-
-    def issue(self, name: str) -> tuple[str, str]:
-        """Write (or replace) a certificate and its key: their paths."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        pem = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        certfile, keyfile = self.directory / f"{name}.crt", self.directory / f"{name}.key"
-        certfile.write_bytes(self._sign(subject, key.public_key(), is_ca=False))
-        keyfile.write_bytes(pem)
-        return str(certfile), str(keyfile)
-
-    def client_context(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cafile=str(self.bundle))
-
-    def _sign(self, subject: x509.Name, key: ec.EllipticCurvePublicKey, is_ca: bool) -> bytes:
-        now = datetime.datetime.now(datetime.UTC)
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(key)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(days=1))
-            .not_valid_after(now + datetime.timedelta(days=1))
-            .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-            # Python 3.13 and later insist on these.
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
-                critical=False,
-            )
-        )
-        if is_ca:
-            builder = builder.add_extension(SIGNS_CERTIFICATES, critical=True)
-        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+def trusting(authority: Authority) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(authority.cert))
 
 
 @contextmanager
@@ -679,10 +616,10 @@ def running_tls(
     directory: Path, worker: dict[str, Any] | None = None, **settings: Any
 ) -> Iterator[tuple[Server, Authority]]:
     authority = Authority(directory, "authority")
-    certfile, keyfile = authority.issue("server")
-    files = {"certfile": certfile, "keyfile": keyfile}
+    issued = authority.issue("server")
+    files = {"certfile": str(issued.cert), "keyfile": str(issued.key)}
     with running(directory / "log", worker, **files, **settings) as server:
-        server.tls = authority.client_context()
+        server.tls = trusting(authority)
         yield server, authority
 
 
@@ -760,16 +697,17 @@ def test_a_certificate_that_cannot_be_loaded_is_not_taken(tmp_path: Path) -> Non
 
 
 def test_a_client_certificate_is_required_when_there_is_a_bundle(tmp_path: Path) -> None:
-    clients = Authority(tmp_path, "clients")
-    stranger = Authority(tmp_path, "strangers")
-    with running_tls(tmp_path, ca_certs=str(clients.bundle)) as (server, authority):
-        server.tls = authority.client_context()
-        server.tls.load_cert_chain(*clients.issue("scheduler"))
+    client = Authority(tmp_path / "clients", "clients").issue("scheduler")
+    stranger = Authority(tmp_path / "strangers", "strangers").issue("stranger")
+    bundle = client.cert.with_name("ca.crt")
+    with running_tls(tmp_path, ca_certs=str(bundle)) as (server, authority):
+        server.tls = trusting(authority)
+        server.tls.load_cert_chain(client.cert, client.key)
         assert server.ask(PING).body == b"ping"
-        for certificate in (None, stranger.issue("stranger")):
-            server.tls = authority.client_context()
+        for certificate in (None, stranger):
+            server.tls = trusting(authority)
             if certificate is not None:
-                server.tls.load_cert_chain(*certificate)
+                server.tls.load_cert_chain(certificate.cert, certificate.key)
             with pytest.raises((ssl.SSLError, ConnectionError)):
                 server.ask(PING)
         assert "[WARNING]" not in server.log()
