@@ -83,11 +83,12 @@ class NameRun:
             if ends is None:
                 return None
             return cls(buffer, start, end, len(ends) // _END_SIZE, ends)
-        separators = buffer[start:end].translate(None, _PLAIN)
+        text = buffer[start:end]
+        separators = text.translate(None, _PLAIN)
         joints, rest = divmod(len(separators), len(SEPARATOR))
         if rest or separators != SEPARATOR * joints:
             return None
-        return cls(buffer, start, end, joints + 1)
+        return cls(text, 0, len(text), joints + 1)
 
     @classmethod
     def of(cls, names: Sequence[bytes]) -> "NameRun":
