@@ -8,12 +8,12 @@ does not take of its answer at once is left to the main thread again:
     accept -> (TLS handshake) -> idle -> gathering -> answering -> (sending) -> idle or lingering
               main thread        main    main         pool         main         main
 
-A connection belongs to the main thread, but to one pool thread while it is `ANSWERING`.
+A connection belongs to the main thread, but to one pool thread while it is `ANSWERING`: this
+module is what the main thread does, `extender.http.answering` what a pool thread does.
 Not supported, as the extender needs none of them: HTTP/2, the PROXY protocol, uWSGI, and
 streaming (an answer is sent once the application has produced all of it).
 """
 
-import io
 import math
 import selectors
 import socket
@@ -25,19 +25,9 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from gunicorn.http import errors
-from gunicorn.http.body import ChunkedReader, LengthReader
-from gunicorn.http.parser import RequestParser
-from gunicorn.workers.gthread import ThreadWorker
-
-from extender.http.connection import AnswerBuffer, Connection, Exchange, Phase
-from extender.http.gathering import (
-    RECEIVE_LIMIT,
-    GatheredRequest,
-    Gathering,
-    Refusal,
-    error_answer,
-)
+from extender.http.answering import AnsweringWorker
+from extender.http.connection import Connection, Phase
+from extender.http.gathering import RECEIVE_LIMIT, Gathering, Refusal, error_answer
 from extender.http.holdings import Holdings
 from extender.http.tls import TlsContext
 
@@ -45,32 +35,12 @@ from extender.http.tls import TlsContext
 SWEEP_INTERVAL = 1.0
 # While stopping, deadlines are what the process waits for.
 STOP_SWEEP_INTERVAL = 0.1
-# A pool thread waits that long for the client to take a large answer: some round trips of any
-# network a scheduler is on. The main thread sends what is left.
-SEND_PATIENCE = 0.05
 # recv() calls an event, so that no connection keeps the main thread from the others: 1 MiB of
 # a body whose length isn't known, a quarter of that in TLS records.
 RECEIVES_PER_EVENT = 16
 DISCARD_SIZE = 64 * 1024
 # A request's head and the lines around its chunks are held too, whatever a body may have.
 HELD_AT_LEAST = 64 * 2**20
-# gunicorn quotes the offending header line, of up to 8 KiB.
-ERROR_TEXT_LIMIT = 256
-
-_ERROR_STATUSES: tuple[tuple[type[Exception], HTTPStatus], ...] = (
-    # As gunicorn's Worker.handle_error (gunicorn/workers/base.py) answers them.
-    (errors.LimitRequestLine, HTTPStatus.REQUEST_URI_TOO_LONG),
-    (errors.LimitRequestHeaders, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE),
-    (errors.UnsupportedTransferCoding, HTTPStatus.NOT_IMPLEMENTED),
-    (errors.ExpectationFailed, HTTPStatus.EXPECTATION_FAILED),
-    (errors.ForbiddenProxyRequest, HTTPStatus.FORBIDDEN),
-)
-_OUR_ERRORS = (
-    errors.ConfigurationProblem,
-    errors.InvalidResponseHeader,
-    errors.InvalidResponseHeaderName,
-)
-
 
 # Seconds a connection may stay in a phase once the worker is stopping. Idle ones stay for a
 # request that the client may be sending already, having been promised a kept-alive connection.
@@ -82,7 +52,7 @@ _STOP_LIMITS = {
 }
 
 
-class GatheringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
+class GatheringWorker(AnsweringWorker):
     """See the module's docstring. Subclass it to set the limits and to be told of events.
 
     Times are seconds. Of gunicorn's settings it reads threads, keepalive, worker_connections,
@@ -97,8 +67,6 @@ class GatheringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no 
     #: A new connection may stay silent, and a request take to arrive, that long. With TLS the
     #: first request and its handshake have that long together.
     request_deadline: float = 10.0
-    #: A client may take that long to read its answer.
-    answer_deadline: float = 10.0
     #: A closed connection is kept for the client to read the answer before a reset reaches it.
     linger: float = 2.0
 
@@ -125,9 +93,6 @@ class GatheringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no 
 
     def on_stopping(self) -> None:
         """Called once in the main thread when the worker begins to stop, before all else."""
-
-    def on_refusal(self, status: HTTPStatus) -> None:
-        """Called, in any thread, for each request refused before it reached the application."""
 
     # The main loop
 
@@ -379,69 +344,6 @@ class GatheringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no 
         conn.send_once()
         self._settle(conn)
 
-    # Answers: handle() and what it calls run in pool threads
-
-    def handle(self, conn: Connection) -> bool:
-        """Answer a complete request; whether the connection may be kept. Raises OSError."""
-        request, conn.request = conn.request, None
-        assert request is not None
-        answer = AnswerBuffer()
-        keep_alive = self._answer(conn, request, answer)
-        conn.answer_deadline = time.monotonic() + self.answer_deadline
-        conn.unsent = answer.pieces
-        conn.send_patiently(SEND_PATIENCE)
-        return keep_alive
-
-    def _answer(self, conn: Connection, request: GatheredRequest, answer: AnswerBuffer) -> bool:
-        try:
-            conn.parsed = self._parse(request, conn.client)
-            exchange = Exchange(answer, conn.client, conn.server)
-            return bool(self.handle_request(conn.parsed, exchange))
-        except StopIteration:
-            # The application failed after it had begun its answer; gunicorn has logged that, and
-            # closed (thus emptied) the buffer.
-            answer.sendall(_internal_error())
-        except (Exception, SystemExit) as error:
-            self.handle_error(conn.parsed, answer, conn.client, error)
-        finally:
-            conn.parsed = None
-        return False
-
-    def _parse(self, request: GatheredRequest, client: Any) -> Any:
-        """gunicorn's request, its body complete and in memory.
-
-        Raises Refusal when gunicorn finds another end of the request than we did: one of the
-        two would take the rest for another request (request smuggling).
-        """
-        parser = RequestParser(self.cfg, request.source(), client)
-        parsed = next(parser)
-        parsed._expected_100_continue = False  # it was sent when it was due
-        reader = parsed.body.reader
-        if request.chunked:
-            agreed = isinstance(reader, ChunkedReader)
-            body = parsed.body.read() if agreed else b""
-        else:
-            body = request.joined()
-            agreed = isinstance(reader, LengthReader) and reader.length == len(body)
-        if not agreed or parser.unreader.read():
-            raise Refusal(HTTPStatus.BAD_REQUEST, "the length of the request is ambiguous")
-        parsed.body = io.BytesIO(body)
-        request.pieces.clear()  # a body of several pieces would be in memory twice
-        return parsed
-
-    def handle_error(self, req: Any, client: AnswerBuffer, addr: Any, exc: BaseException) -> None:
-        """Answer a request that failed. A client's fault is never logged above debug level."""
-        client.close()
-        refusal = _refusal_of(exc)
-        if refusal is None:
-            target = (req.method, req.path) if req is not None else ("", "(not parsed)")
-            self.log.exception("error handling request %s %s", *target)
-            client.sendall(_internal_error())
-        else:
-            self.log.debug("refusing a request of %s: %s", addr, refusal.message)
-            self.on_refusal(refusal.status)
-            client.sendall(error_answer(refusal.status, refusal.message))
-
     # After the answer
 
     def finish_request(self, conn: Connection, fs: "Future[bool]") -> None:
@@ -498,21 +400,3 @@ class GatheringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no 
             if not data:
                 self._close(conn)
                 return
-
-
-def _refusal_of(error: BaseException) -> Refusal | None:
-    """What to tell the client about its request; None if the error is ours."""
-    if isinstance(error, Refusal):
-        return error
-    client_errors = (errors.ParseException, errors.NoMoreData)
-    if isinstance(error, _OUR_ERRORS) or not isinstance(error, client_errors):
-        return None
-    text = " ".join(str(error).split())[:ERROR_TEXT_LIMIT]
-    for kind, status in _ERROR_STATUSES:
-        if isinstance(error, kind):
-            return Refusal(status, text)
-    return Refusal(HTTPStatus.BAD_REQUEST, text)
-
-
-def _internal_error() -> bytes:
-    return error_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal server error")
