@@ -24,6 +24,7 @@ from extender.http.service import DEFAULT_MAX_BODY_BYTES
 from extender.http.webhook import DEFAULT_MAX_REVIEW_BYTES
 from extender.server import ListenOptions
 from extender.serving import ServeOptions, serve
+from extender.starting import SourceOptions
 from extender.webhook_serving import WebhookOptions, serve_webhook
 
 #: The compiled part counts places in a body with 32 bits.
@@ -65,6 +66,10 @@ def _add_listener_flags(parser: CommandParser, bind: str, max_body_bytes: int) -
     parser.add_argument("--log-format", choices=("text", "json"), default="text", help="of the log")
 
 
+def _source_options(flags: argparse.Namespace) -> SourceOptions:
+    return SourceOptions(tuple(flags.manifests), flags.kubeconfig, flags.context, flags.watch_list)
+
+
 def _serve(argv: Sequence[str]) -> int:
     about = "The scheduler extender: answers kube-scheduler over HTTP."
     parser = base_parser(PROGRAM, "serve", about)
@@ -79,10 +84,7 @@ def _serve(argv: Sequence[str]) -> int:
     return serve(
         ServeOptions(
             listen=_listen_options(flags),
-            manifests=tuple(flags.manifests),
-            kubeconfig=flags.kubeconfig,
-            context=flags.context,
-            watch_list=flags.watch_list,
+            source=_source_options(flags),
             requeue_pods=flags.requeue_pods,
             policy=policy_of(flags),
         )
@@ -108,10 +110,7 @@ def _webhook(argv: Sequence[str]) -> int:
     return serve_webhook(
         WebhookOptions(
             listen=_listen_options(flags),
-            manifests=tuple(flags.manifests),
-            kubeconfig=flags.kubeconfig,
-            context=flags.context,
-            watch_list=flags.watch_list,
+            source=_source_options(flags),
             merge=Merge(flags.merge),
             default_class=flags.default_class,
         )

@@ -1,29 +1,17 @@
-"""The serve command: wires sources → store → snapshot and routes → verbs together, then runs.
+"""The serve command: wires sources → store → snapshot and routes → verbs together."""
 
-The wiring takes place in gunicorn's worker, after the fork: threads do not survive one.
-"""
-
-import gc
 import logging
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from http import HTTPStatus
+from functools import partial
 from typing import Final
 
-from extender import logs
-from extender.cluster.cluster_config import ClusterConfig, ConfigError
+from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.following_manifests import ManifestFollower
 from extender.cluster.live import LiveCluster
 from extender.cluster.live_pods import LivePods
-from extender.cluster.manifests import (
-    ManifestError,
-    Manifests,
-    Signature,
-    load_manifests,
-    signature,
-)
+from extender.cluster.manifests import Manifests, Signature
 from extender.cluster.node_wait import NodeWait
 from extender.cluster.store import SnapshotStore, Swap
 from extender.flags import UsageError
@@ -34,21 +22,19 @@ from extender.http.wire import encode
 from extender.metrics import CacheCollector, Metrics, RefusedPodsCollector, SupportCollector
 from extender.objects import Pod
 from extender.refused import RefusedPods
-from extender.server import (
-    Application,
-    ListenOptions,
-    Running,
-    announce,
-    check_tls_files,
-    listen_on,
-)
+from extender.server import ListenOptions, Running
 from extender.snapshot import Snapshot
+from extender.starting import (
+    Preloaded,
+    SourceOptions,
+    count_early,
+    freeze,
+    readiness_line,
+    run,
+)
 from extender.verbs.matching import Policy
 
 _LOG: Final = logging.getLogger(__name__)
-
-#: What was read to be checked before the worker begins: manifests, or how to reach a cluster.
-Preloaded = tuple[Signature, Manifests] | ClusterConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,67 +42,31 @@ class ServeOptions:
     """The flags of serve."""
 
     listen: ListenOptions
-    manifests: tuple[str, ...] = ()
-    kubeconfig: str | None = None
-    context: str | None = None
-    watch_list: bool = True
+    source: SourceOptions = field(default_factory=SourceOptions)
     requeue_pods: bool = False
     policy: Policy = field(default_factory=Policy)
 
 
 def serve(options: ServeOptions) -> int:
     """Run until told to stop. Raises UsageError for what a person can mend."""
-    listen = options.listen
-    logs.configure(listen.log_format, listen.verbosity)
-    check_tls_files(listen)
-    preloaded = _load(options)
-    listener = listen_on(listen.bind, "--bind")
-    ops_listener = listen_on(listen.ops_bind, "--ops-bind") if listen.ops_bind else None
-    url = announce(listener, bool(listen.tls_cert_file))
-    print(
-        f"listening on {url} (Ctrl-C stops); try:\n  {_line_to_try(url, preloaded)}",
-        file=sys.stderr,
-        flush=True,
-    )
-    if ops_listener is not None:
-        ops_url = announce(ops_listener, tls=False)
-        print(f"probes and metrics on {ops_url}", file=sys.stderr, flush=True)
-    application = Application(
-        listen, listener, ops_listener, lambda loaded: _start(options, loaded), preloaded
-    )
-    # The application lets go of it once the worker has what it needs; so must this frame.
-    del preloaded
-    application.run()
-    return 0
+    if options.source.manifests and options.requeue_pods:
+        raise UsageError("--requeue-pods needs a cluster, and --manifests is none")
+    return run(options.listen, options.source, _line_to_try, partial(_start, options))
 
 
 def _line_to_try(url: str, preloaded: Preloaded) -> str:
     """A curl line that asks about a class and some nodes that are there."""
     if isinstance(preloaded, ClusterConfig):
-        return f"curl -s '{url}/readyz?verbose'"
+        return readiness_line(url)
     _, manifests = preloaded
     names = [*manifests.nodes][:: max(1, len(manifests.nodes) // 3)][:4]
     if not manifests.runtime_classes or not names:
-        return f"curl -s '{url}/readyz?verbose'"
+        return readiness_line(url)
     pod = {"spec": {"runtimeClassName": next(iter(manifests.runtime_classes))}}
     return f"curl -s {url}/filter -d '{encode({'Pod': pod, 'NodeNames': names}).decode().strip()}'"
 
 
-def _load(options: ServeOptions) -> Preloaded:
-    """Read the manifests or the kubeconfig, to tell at once what is wrong. Raises UsageError."""
-    if options.manifests and (options.kubeconfig or options.context):
-        raise UsageError("--manifests and --kubeconfig or --context exclude each other")
-    if options.manifests and options.requeue_pods:
-        raise UsageError("--requeue-pods needs a cluster, and --manifests is none")
-    try:
-        if options.manifests:
-            return signature(options.manifests), load_manifests(options.manifests)
-        return ClusterConfig(options.kubeconfig, options.context)
-    except (ManifestError, ConfigError) as error:
-        raise UsageError(str(error)) from None
-
-
-def _start(options: ServeOptions, preloaded: Preloaded | None) -> Running:
+def _start(options: ServeOptions, preloaded: Preloaded) -> Running:
     """Called in the worker: make the parts and start the source."""
     store = SnapshotStore()
     health = Health(lambda: store.snapshot)
@@ -133,7 +83,6 @@ def _start(options: ServeOptions, preloaded: Preloaded | None) -> Running:
         max_body_bytes=options.listen.max_body_bytes,
         serve_metrics=options.listen.ops_bind is None,
     )
-    preloaded = preloaded or _load(options)
     if isinstance(preloaded, ClusterConfig):
         service, stop_source = _follow_cluster(options, preloaded, store, service)
     else:
@@ -144,10 +93,7 @@ def _start(options: ServeOptions, preloaded: Preloaded | None) -> Running:
         health.stopping.set()
         stop_source()
 
-    def refused_early(status: HTTPStatus) -> None:
-        metrics.requests.labels("<none>", str(status.value)).inc()
-
-    return Running(create_app(service), create_ops_app(service), stop, refused_early)
+    return Running(create_app(service), create_ops_app(service), stop, count_early(metrics))
 
 
 def _follow_manifests(
@@ -157,14 +103,14 @@ def _follow_manifests(
     service: Service,
 ) -> tuple[Service, Callable[[], None]]:
     """The service with the pods of the manifests, and what stops it."""
-    source = ManifestFollower(options.manifests, store)
+    source = ManifestFollower(options.source.manifests, store)
     service.health.sources["manifests"] = source.describe
 
     def find_pod(namespace: str, name: str) -> Pod | None:
         return source.manifests.pods.get(f"{namespace}/{name}")
 
     source.start(preloaded)
-    _freeze()
+    freeze()
     _LOG.info("serving", extra=_size(store.snapshot))
     return replace(service, find_pod=find_pod), source.stop
 
@@ -173,7 +119,7 @@ def _follow_cluster(
     options: ServeOptions, config: ClusterConfig, store: SnapshotStore, service: Service
 ) -> tuple[Service, Callable[[], None]]:
     """The service with what only a live cluster can do, and what stops it."""
-    cluster = LiveCluster(config, store, service.metrics, watch_list=options.watch_list)
+    cluster = LiveCluster(config, store, service.metrics, watch_list=options.source.watch_list)
     service.health.sources.update(cluster.descriptions())
     service = replace(
         service,
@@ -207,18 +153,8 @@ class _FreezeOnceSynced:
         snapshot = swap.new
         if not self._done and snapshot.nodes_synced and snapshot.runtime_classes_synced:
             self._done = True
-            _freeze()
+            freeze()
             _LOG.info("serving", extra=_size(snapshot))
-
-
-def _freeze() -> None:
-    """Take what lives as long as the process out of the garbage collector's sight.
-
-    A full collection walks every container; with the nodes of a large cluster that is tens of
-    milliseconds in the middle of a request.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _size(snapshot: Snapshot) -> dict[str, int]:
