@@ -18,8 +18,9 @@ from extender.predicates.runtimeclass import HandlerCheck, Requirements
 from extender.predicates.tolerations import TolerationSet
 from extender.verdict import UNKNOWN_NODE, Reason
 
-#: Verdict tables kept per set of shapes. A table is a byte or two per shape: 5,000 shapes and
-#: 1,024 tables are 10 MB at the most. One is used per RuntimeClass and kind of tolerations.
+#: Verdict tables kept per set of shapes; one is used per RuntimeClass and kind of tolerations. A
+#: table is a byte per shape, or 8 where it has more than 256 different reasons: 1,024 tables of
+#: 5,000 shapes are 5 MB, and the 390 of the larger ones that MAX_REASONS leaves are 16 MB.
 MAX_TABLES: Final = 1024
 
 #: Reasons in all these tables: with a taint of its own on every node each shape has one, of some
@@ -68,22 +69,48 @@ _TableKey = tuple[RuntimeClass | None, frozenset[Taint], Features, HandlerCheck]
 _PodKey = tuple[RuntimeClass | None, tuple[object, ...], Features, HandlerCheck, bool]
 
 
+@dataclass(frozen=True, slots=True)
+class _Memo:
+    """The verdicts worked out so far; `told` counts the reasons in all tables.
+
+    `tables` is never changed: another one takes its place, so that who goes through it sees no
+    table come in. `by_tolerations` is looked into, added to and counted, each in one step of the
+    interpreter, and never gone through.
+    """
+
+    tables: Mapping[_TableKey, VerdictTable] = field(default_factory=dict)
+    told: int = 0
+    by_tolerations: dict[_PodKey, VerdictTable] = field(default_factory=dict)
+
+    def with_table(self, key: _TableKey, table: VerdictTable) -> "_Memo":
+        """With one table more, or with nothing else where it would be too much."""
+        before = self.tables.get(key)
+        told = self.told + len(table.reasons) - (len(before.reasons) if before else 0)
+        if (before is None and len(self.tables) >= MAX_TABLES) or told > MAX_REASONS:
+            return _Memo({key: table}, len(table.reasons))
+        return _Memo({**self.tables, key: table}, told, self.by_tolerations)
+
+
 class Shapes:
     """The different shapes of a cluster's nodes, with the verdicts worked out so far.
 
     Shape id n stands at shapes[n - 1]. The memo of verdicts is shared by all snapshots with the
-    same shapes; its entries are only ever added, so a race between readers costs double work.
+    same shapes and by all threads. No lock guards it: it is replaced whole, each table in it is
+    right for ever, and of two threads that replace it at the same moment one loses what it has
+    added, so that a race costs double work and nothing else.
     """
 
-    __slots__ = ("_by_tolerations", "_tables", "shapes", "taints")
+    __slots__ = ("_memo", "shapes", "taints")
 
     def __init__(self, shapes: tuple[Shape, ...] = (), previous: "Shapes | None" = None) -> None:
+        """previous has the first of these shapes; its tables are extended as they are needed."""
         self.shapes = shapes
         self.taints: tuple[Taint, ...] = tuple(
             dict.fromkeys(taint for shape in shapes for taint in shape.taints)
         )
-        self._tables: dict[_TableKey, VerdictTable] = dict(previous._tables) if previous else {}
-        self._by_tolerations: dict[_PodKey, VerdictTable] = {}
+        self._memo: _Memo = (
+            _Memo(previous._memo.tables, previous._memo.told) if previous else _Memo()
+        )
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -95,19 +122,20 @@ class Shapes:
         check: HandlerCheck,
         comparison_operators: bool,
     ) -> VerdictTable:
-        """The verdict of every shape for this pod and class.
+        """The verdict of every shape for this pod and class; from any thread.
 
         Two pods share a table when their tolerations tolerate the same of the taints that exist
         here, whatever else is written in them.
         """
         key = (runtime_class, pod.tolerations, pod.features, check, comparison_operators)
-        table = self._by_tolerations.get(key)
+        table = self._memo.by_tolerations.get(key)
         if table is None:
             table = self._table(runtime_class, pod, check, comparison_operators)
             if has_few_words(pod.tolerations):
-                if len(self._by_tolerations) >= MAX_REMEMBERED_TOLERATIONS:
-                    self._by_tolerations.clear()
-                self._by_tolerations[key] = table
+                remembered = self._memo.by_tolerations
+                if len(remembered) >= MAX_REMEMBERED_TOLERATIONS:
+                    remembered.clear()
+                remembered[key] = table
         return table
 
     def _table(
@@ -123,15 +151,11 @@ class Shapes:
         )
         tolerated = frozenset(taint for taint in self.taints if tolerations.tolerates(taint))
         key = (runtime_class, tolerated, pod.features, check)
-        table = self._tables.get(key, _START)
+        table = self._memo.tables.get(key, _START)
         if len(table.codes) <= len(self.shapes):
             requirements = Requirements(runtime_class, tolerations, pod.features, check)
             table = extend_table(table, self.shapes, requirements)
-            told = sum(len(each.reasons) for each in self._tables.values())
-            if len(self._tables) >= MAX_TABLES or told > MAX_REASONS:
-                self._tables.clear()
-                self._by_tolerations.clear()
-            self._tables[key] = table
+            self._memo = self._memo.with_table(key, table)
         return table
 
 

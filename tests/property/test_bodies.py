@@ -142,4 +142,4 @@ def test_long_tolerations_are_not_remembered() -> None:
         pod = Pod(runtime_class_name="kata", tolerations=tolerations)
         verdicts = match_names(pod, runtime_class, snapshot, NameRun.of([b"n1"]), Policy())
         assert list(verdicts.codes) == [0]
-        assert not snapshot.shapes._by_tolerations
+        assert not snapshot.shapes._memo.by_tolerations

@@ -1,0 +1,103 @@
+"""What is worked out of a snapshot, by several threads at once and within bounds."""
+
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from extender import snapshot
+from extender.objects import Pod, RuntimeClass, Shape, Taint, Toleration
+from extender.predicates.runtimeclass import HandlerCheck, Requirements
+from extender.predicates.tolerations import TolerationSet
+from extender.snapshot import Shapes, VerdictTable
+from extender.verdict import UNKNOWN_NODE
+
+THREADS = 4
+PLAIN = Pod()
+
+SHAPES = tuple(
+    Shape(frozenset({("zone", str(n))}), (Taint("t", str(n), "NoSchedule"),)) for n in range(20)
+)
+
+
+@pytest.fixture
+def busy_switching() -> Iterator[None]:
+    """Threads take turns as often as the interpreter can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def classes(count: int) -> list[RuntimeClass]:
+    return [RuntimeClass(f"c{n}", "h", (("zone", str(n % 20)),)) for n in range(count)]
+
+
+def verdicts(shapes: Shapes, runtime_class: RuntimeClass, pod: Pod = PLAIN) -> VerdictTable:
+    return shapes.verdicts(runtime_class, pod, HandlerCheck.AUTO, False)
+
+
+def texts(table: VerdictTable) -> list[str | None]:
+    reasons = [table.reasons[code] for code in table.codes]
+    return [reason.text if reason else None for reason in reasons]
+
+
+def judged(runtime_class: RuntimeClass, shapes: tuple[Shape, ...], pod: Pod) -> list[str | None]:
+    """Each shape on its own, the unknown node's first."""
+    tolerations = TolerationSet((*pod.tolerations, *runtime_class.tolerations))
+    requirements = Requirements(runtime_class, tolerations, pod.features, HandlerCheck.AUTO)
+    reasons = [UNKNOWN_NODE, *map(requirements.mismatch, shapes)]
+    return [reason.text if reason else None for reason in reasons]
+
+
+@pytest.mark.usefixtures("busy_switching")
+def test_threads_that_ask_at_once_all_get_the_right_verdicts() -> None:
+    """While some look their table up, others add theirs, and the shapes grow."""
+    known = classes(300)
+    tolerant = Pod(tolerations=(Toleration("t", "Exists"),))
+    shapes = [Shapes(SHAPES[:10])]
+    start = threading.Barrier(THREADS)
+
+    def ask(number: int) -> None:
+        start.wait(10)
+        for runtime_class in known[number:] + known[:number]:
+            for pod in (Pod(), tolerant):
+                current = shapes[-1]
+                found = verdicts(current, runtime_class, pod)
+                assert texts(found) == judged(runtime_class, current.shapes, pod)
+            if number == 0 and runtime_class is known[150]:
+                shapes.append(Shapes(SHAPES, current))
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(ask, range(THREADS)))
+
+
+def test_a_table_is_worked_out_once_and_shared() -> None:
+    shapes, (one, other) = Shapes(SHAPES), classes(2)
+    first = verdicts(shapes, one)
+    verdicts(shapes, other)
+    assert verdicts(shapes, one) is first
+    # A toleration of what no node has as a taint changes nothing.
+    assert verdicts(shapes, one, Pod(tolerations=(Toleration("u", "Exists"),))) is first
+
+
+def test_the_tables_are_kept_when_shapes_are_added() -> None:
+    before, (one,) = Shapes(SHAPES[:10]), classes(1)
+    verdicts(before, one)
+    grown = Shapes(SHAPES, before)
+    assert texts(verdicts(grown, one)) == judged(one, SHAPES, Pod())
+    assert texts(verdicts(before, one)) == judged(one, SHAPES[:10], Pod())
+
+
+@pytest.mark.parametrize("limit", ["MAX_TABLES", "MAX_REASONS"])
+def test_what_is_remembered_has_a_limit(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, limit, 40)
+    shapes = Shapes(SHAPES)
+    for each in classes(200):
+        assert texts(verdicts(shapes, each)) == judged(each, SHAPES, Pod())
+        tables = shapes._memo.tables.values()
+        reasons = sum(len(table.reasons) for table in tables)
+        assert reasons == shapes._memo.told
+        assert {"MAX_TABLES": len(tables), "MAX_REASONS": reasons}[limit] <= 40
