@@ -1,13 +1,13 @@
 """Pod, Node, RuntimeClass and their parts, as far as this service looks at them.
 
-Everything here is immutable and hashable, so that equal things can be shared and used as keys.
-Decoding from JSON stands in `extender.decoding`.
+Everything here is immutable, so that equal things can be shared between threads. All can be keys
+but Pod and Node, which hold mappings. Decoding from JSON stands in `extender.decoding`.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import ClassVar, Final
 
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
@@ -129,7 +129,7 @@ class RuntimeClass:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod as the verbs see it.
+    """A pod as the verbs see it. Compared by its fields, and no key.
 
     node_affinity is None where the pod has no required node affinity; an empty tuple is one
     that matches nothing (component-helpers/scheduling/corev1/nodeaffinity, v1.36.2).
@@ -145,6 +145,8 @@ class Pod:
     node_affinity: tuple[SelectorTerm, ...] | None = None
     overhead: Mapping[str, str] = field(default_factory=_nothing)
 
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
+
     @property
     def is_unconstrained(self) -> bool:
         """No RuntimeClass and no feature need: every node passes, unknown ones too."""
@@ -153,7 +155,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as the verbs see it; handlers is empty where the node reports none."""
+    """A node as the verbs see it; handlers is empty where the node reports none. No key."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=_nothing)
@@ -161,6 +163,8 @@ class Node:
     handlers: frozenset[Handler] = frozenset()
     unschedulable: bool = False
     is_docker: bool = False
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
 
 
 @dataclass(frozen=True, slots=True)

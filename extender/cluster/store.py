@@ -1,7 +1,8 @@
 """Writes snapshots: takes node and RuntimeClass changes, folds them, swaps the result in whole.
 
-Owner: the threads that follow the sources (reflectors or manifests); they take the store's lock
-around each call. Readers only ever read `snapshot`, which needs no lock.
+Any thread may write: those that follow the sources (reflectors or manifests), and one that answers
+a request and had to look a RuntimeClass up. Each method that writes takes the store's own lock for
+as long as it works on what is held here. Readers only ever read `snapshot`, which needs no lock.
 """
 
 import threading
@@ -20,8 +21,8 @@ from extender.snapshot import NodeTable, Shapes, Snapshot, selector_entries
 
 _StringDict = dict[str, str]
 
-#: Shapes that no node has any more are dropped when the number of shapes has doubled since the
-#: last look and less than half are in use; below this many they are not worth a look.
+#: Shapes that no node has any more are dropped when there are twice as many shapes as were in use
+#: at the last look and no more than half are in use now; below this many they are not worth a look.
 _MIN_SHAPES: Final = 64
 
 #: nodeSelector entries that no class asks for any more are forgotten when they are more than half
@@ -127,7 +128,12 @@ class SnapshotStore:
         self._listeners: list[Callable[[Swap], None]] = []
 
     def subscribe(self, listener: Callable[[Swap], None]) -> None:
-        """Have a function called after each swap, on the writer's thread, with no lock held."""
+        """Have a function called after each swap, on the thread that has written.
+
+        The store's lock is free by then, but whoever writes may hold one of its own meanwhile, as
+        RuntimeClassFeed does: a listener is quick and waits for nobody. Of two threads that write
+        at the same moment the second may tell first.
+        """
         self._listeners.append(listener)
 
     def replace_nodes(self, nodes: Iterable[Node]) -> None:
@@ -281,7 +287,7 @@ class SnapshotStore:
         else:
             nodes, labels = NodeIndex(current.nodes), dict(current.labels)
         _apply(self._pending, nodes, labels)
-        # After a change of most nodes, as the first list is, a copy is what costs less to keep.
+        # After a change of a quarter of the nodes, as the first list is, a copy costs less to keep.
         few = 4 * len(self._pending) < len(nodes)
         self._retired = (
             _Retired(weakref.ref(current), current.nodes, current.labels, self._pending)

@@ -96,8 +96,10 @@ class Scores:
 class Preferences:
     """What nodes cost, worked out once per shape and set of RuntimeClasses.
 
-    Owned by the route, shared by its threads: what it remembers is replaced whole, and two threads
-    that find it out of date do the same work twice.
+    Owned by the service, shared by prioritize and explain and by all their threads. What it knows
+    of a set of shapes and RuntimeClasses is replaced whole; the costs by a class's constraints are
+    added to that as pods ask for them, one a constraint set. Two threads that find something
+    missing do the same work twice.
     """
 
     def __init__(self, check: HandlerCheck) -> None:
