@@ -1,5 +1,6 @@
 """Raw JSON → structs: the decoder itself, and how it says what is wrong."""
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -34,10 +35,28 @@ def decode(raw: bytes | bytearray | memoryview | Raw, kind: type[T], place: str 
     except msgspec.ValidationError as error:
         raise DecodeError(_with_place(str(error), place)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DecodeError(f"{place or 'body'}: not JSON: {error}") from None
+        raise DecodeError(f"{place or 'body'}: not JSON: {_what(error, raw)}") from None
     except RecursionError:
         raise DecodeError(f"{place or 'body'}: nested too deeply") from None
     return result
+
+
+# An escaped high half with too little behind it for msgspec to look whether the low one follows;
+# where that one begins, or nothing is behind it, the input does end too early.
+_HIGH_HALF_AT_THE_END: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?:[^\\]|\\[^u]).{0,4}\Z", re.DOTALL
+)
+_LONGEST_END: Final = len(rb"\ud800") + 5
+
+
+def _what(error: Exception, raw: bytes | bytearray | memoryview | Raw) -> str:
+    """What is wrong with the JSON; of half a surrogate pair msgspec often says something else."""
+    text = str(error)
+    is_half = "surrogate" in text or "end of hex escape" in text
+    if text.startswith("Input data was truncated"):
+        end = bytes(memoryview(raw)[-_LONGEST_END:])
+        is_half = _HIGH_HALF_AT_THE_END.search(end) is not None
+    return "half of a surrogate pair (\\ud800 to \\udfff) in a string" if is_half else text
 
 
 def convert(obj: object, kind: type[T], place: str = "") -> T:

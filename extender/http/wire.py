@@ -107,11 +107,21 @@ def _decode_go_names(body: bytes) -> Args | None:
 
 
 def _decode_head(head: bytes) -> Pod | None:
+    if not _is_utf8(head):
+        return None
     try:
         pod = decode(head + b"}", _PodHead).pod
     except DecodeError:
         return None
     return None if pod is None else pod_of(pod)
+
+
+def _is_utf8(text: bytes) -> bool:
+    """The one thing msgspec does not look at in what it skips."""
+    try:
+        return text.isascii() or bool(text.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 def _decode_go_items(body: bytes, seen: SeenNodes) -> Args | None:
@@ -120,8 +130,7 @@ def _decode_go_items(body: bytes, seen: SeenNodes) -> Args | None:
     if places is None:
         return None
     end_of_head, start = places
-    head = body[:end_of_head]
-    pod = _decode_head(head) if head.isascii() else None
+    pod = _decode_head(body[:end_of_head])
     items = seen.read(body, start) if pod is not None else None
     return Args(pod, items) if pod is not None and items is not None else None
 
@@ -131,23 +140,32 @@ def names_of(nodes: NodeItems) -> NameRun:
 
 
 def top_level(body: bytes) -> dict[str, Raw]:
-    """The top-level fields by lower-case key; of keys that differ in case only, the last wins."""
-    exact = decode_or_refuse(body, dict[str, Raw], "")
+    """The top-level fields of a whole body, as `folded` gives them."""
+    fields = folded(body, "")
     if not body.isascii():
-        # The one thing msgspec does not look at in what it skips; Nodes are given back unread.
+        # As in _is_utf8; Nodes are given back unread.
         try:
             body.decode()
         except UnicodeDecodeError as error:
             raise BadRequestError(f"body: not JSON: {error}") from None
-    folded = {key.casefold(): value for key, value in exact.items()}
-    if len(folded) < len(exact):
+    return fields
+
+
+def folded(raw: bytes | Raw, place: str) -> dict[str, Raw]:
+    """An object's fields by lower-case key; of keys that differ in case only, the last wins.
+
+    So encoding/json reads structs without tags. Raises BadRequestError.
+    """
+    exact = decode_or_refuse(raw, dict[str, Raw], place)
+    fields = {key.casefold(): value for key, value in exact.items()}
+    if len(fields) < len(exact):
         # A dict keeps the first place of a key that comes twice, so the order is read again.
         try:
-            pairs = json.loads(body, object_pairs_hook=list, parse_int=str, parse_float=str)
+            pairs = json.loads(bytes(raw), object_pairs_hook=list, parse_int=str, parse_float=str)
         except (ValueError, RecursionError):
-            raise BadRequestError("body: not JSON, or nested too deeply") from None
-        folded = {key.casefold(): exact[key] for key, _ in pairs}
-    return folded
+            raise BadRequestError(f"{place or 'body'}: not JSON, or nested too deeply") from None
+        fields = {key.casefold(): exact[key] for key, _ in pairs}
+    return fields
 
 
 def decode_or_refuse(raw: bytes | Raw, kind: type[T], place: str) -> T:

@@ -3,26 +3,24 @@
 k8s.io/kube-scheduler/extender/v1 types.go ExtenderPreemptionArgs, v1.36.2.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 from msgspec import Meta, Raw, Struct
 from msgspec.json import encode
 
-from extender.decoding import DecodeError, RawPod, convert, decode
+from extender.decoding import DecodeError, RawMetadata, decode
 from extender.http.wire import (
     NULL,
     BadRequestError,
     Chunks,
     decode_or_refuse,
     decode_pod,
+    folded,
     top_level,
 )
 from extender.objects import Pod
-
-T = TypeVar("T")
-
 
 _Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -39,8 +37,18 @@ class MetaVictims(
 ):
     """extenderv1.MetaVictims: the pods to evict from one node, by UID."""
 
-    pods: list[_MetaPod] | None = None
+    pods: list[_MetaPod | None] | None = None
     violations: _Int64 | None = None
+
+
+class _WholePod(Struct, gc=False):
+    """A victim given whole: which pod it is, and nothing of what it asks for."""
+
+    metadata: RawMetadata | None = None
+
+    @property
+    def identified(self) -> _MetaPod:
+        return _MetaPod(self.metadata.uid if self.metadata else None)
 
 
 class _Victims(
@@ -49,12 +57,17 @@ class _Victims(
     gc=False,
     rename={"pods": "Pods", "violations": "NumPDBViolations"},
 ):
-    pods: list[RawPod] | None = None
+    pods: list[_WholePod | None] | None = None
     violations: _Int64 | None = None
 
 
 _MetaVictimsMap = dict[str, MetaVictims | None]
 _VictimsMap = dict[str, _Victims | None]
+
+# decode() takes a type; unions and annotations are such to msgspec, though not to mypy.
+_Pods: Final[type[list[Raw] | None]] = list[Raw] | None  # type: ignore[assignment]
+_Violations: Final[type[int | None]] = _Int64 | None  # type: ignore[assignment]
+_UID: Final[type[str | None]] = str | None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,68 +94,70 @@ def decode_preemption_args(body: bytes) -> PreemptionArgs:
 
 
 def _meta_victims(raw: Raw) -> Mapping[str, MetaVictims]:
-    found = _decode_victims(raw, _MetaVictimsMap, "NodeNameToMetaVictims")
+    place = "NodeNameToMetaVictims"
+    try:
+        found = decode(raw, _MetaVictimsMap, place)
+    except DecodeError:
+        return _victims_in_any_spelling(raw, place, _meta_pod)
     return {name: victims or MetaVictims() for name, victims in found.items()}
 
 
 def _identified(raw: Raw) -> Mapping[str, MetaVictims]:
     """Victims given as whole pods, as their UIDs."""
-    found = _decode_victims(raw, _VictimsMap, "NodeNameToVictims")
+    place = "NodeNameToVictims"
+    try:
+        found = decode(raw, _VictimsMap, place)
+    except DecodeError:
+        return _victims_in_any_spelling(raw, place, _whole_pod)
     identified = {}
     for name, victims in found.items():
         pods = (victims.pods if victims else None) or []
         identified[name] = MetaVictims(
-            [_MetaPod(pod.metadata.uid if pod.metadata else None) for pod in pods],
+            [pod.identified if pod else _MetaPod() for pod in pods],
             victims.violations if victims else None,
         )
     return identified
 
 
-def _decode_victims(raw: Raw, kind: type[T], place: str) -> T:
-    """Victims as kube-scheduler spells their keys, else in any case and with unknown keys."""
-    try:
-        return decode(raw, kind, place)
-    except DecodeError:
-        plain = decode_or_refuse(raw, dict[str, object], place)
-    try:
-        return convert(
-            {name: _canonical(victims, kind is _VictimsMap) for name, victims in plain.items()},
-            kind,
-            place,
-        )
-    except DecodeError as error:
-        raise BadRequestError(str(error)) from None
+def _victims_in_any_spelling(
+    raw: Raw, place: str, read_pod: Callable[[Raw, str], _MetaPod]
+) -> Mapping[str, MetaVictims]:
+    """Victims whose keys are written in another case, or stand beside unknown ones.
+
+    Raises BadRequestError.
+    """
+    by_node = decode_or_refuse(raw, dict[str, Raw], place)
+    return {
+        name: MetaVictims() if victims == NULL else _loose(victims, f"{place}[...]", read_pod)
+        for name, victims in by_node.items()
+    }
 
 
-_VICTIM_KEYS: Final = {"pods": "Pods", "numpdbviolations": "NumPDBViolations"}
+def _loose(raw: Raw, place: str, read_pod: Callable[[Raw, str], _MetaPod]) -> MetaVictims:
+    fields = folded(raw, place)
+    pods = decode_or_refuse(fields.get("pods", NULL), _Pods, f"{place}.Pods") or []
+    violations = decode_or_refuse(
+        fields.get("numpdbviolations", NULL), _Violations, f"{place}.NumPDBViolations"
+    )
+    return MetaVictims(
+        [_MetaPod() if pod == NULL else read_pod(pod, f"{place}.Pods[...]") for pod in pods],
+        violations,
+    )
 
 
-def _canonical(victims: object, whole: bool) -> object:
-    if not isinstance(victims, dict):
-        return victims
-    known: dict[str, object] = {}
-    for key, value in victims.items():
-        name = _VICTIM_KEYS.get(str(key).casefold())
-        if name == "Pods" and isinstance(value, list):
-            known[name] = [_canonical_pod(pod, whole) for pod in value]
-        elif name:
-            known[name] = value
-    return known
+def _meta_pod(raw: Raw, place: str) -> _MetaPod:
+    return _MetaPod(decode_or_refuse(folded(raw, place).get("uid", NULL), _UID, f"{place}.UID"))
 
 
-def _canonical_pod(pod: object, whole: bool) -> object:
-    """A MetaPod's UID in any case; a whole pod, whose keys are exact, stays as it is."""
-    if not isinstance(pod, dict) or whole:
-        return pod
-    uids = [value for key, value in pod.items() if str(key).casefold() == "uid"]
-    return {"UID": uids[-1]} if uids else {}
+def _whole_pod(raw: Raw, place: str) -> _MetaPod:
+    """A pod's own keys are exact."""
+    return decode_or_refuse(raw, _WholePod, place).identified
 
 
 def encode_victims(victims: Mapping[str, MetaVictims]) -> Chunks:
     """ExtenderPreemptionResult. Never a null: kube-scheduler would dereference it."""
     for each in victims.values():
-        each.pods = each.pods or []
+        # A null among the pods is Go's zero value too: a pod without a UID.
+        each.pods = [_MetaPod((pod.uid if pod else None) or "") for pod in each.pods or ()]
         each.violations = each.violations or 0
-        for pod in each.pods:
-            pod.uid = pod.uid or ""
     return [b'{"NodeNameToMetaVictims":', encode(victims), b"}"]

@@ -10,6 +10,7 @@ from flask.testing import FlaskClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender import names
 from extender.cluster.manifests import load_manifests
 from extender.cluster.store import SnapshotStore
 from extender.http.app import create_app
@@ -41,7 +42,12 @@ def client() -> FlaskClient:
 
 
 def check(verb: str, body: bytes) -> None:
+    """A 200 or a 400 of one line, the same with the compiled part and without it."""
     response = client().post(f"/{verb}", data=body)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(names, "IS_COMPILED", False)
+        in_python = client().post(f"/{verb}", data=body)
+    assert (in_python.status_code, in_python.data) == (response.status_code, response.data)
     assert response.status_code in (200, 400), response.data
     document = json.loads(response.data)
     if response.status_code == 400:
@@ -53,6 +59,30 @@ def check(verb: str, body: bytes) -> None:
 @given(VERBS, st.binary(max_size=200))
 def test_random_bytes(verb: str, body: bytes) -> None:
     check(verb, body)
+
+
+#: Node names that each half takes another way: plain to both, to the compiled one only, to none.
+NAMES = st.sampled_from(["kata-1", "kata 1", "kata-1\u007f", "ä", "\n", ""])
+
+
+@LAW
+@given(
+    VERBS,
+    st.lists(NAMES, max_size=3),
+    st.binary(max_size=3),
+    st.sampled_from(["annotations", "name", "uid"]),
+)
+def test_any_bytes_in_the_head_of_what_kube_scheduler_sends(
+    verb: str, asked: list[str], noise: bytes, where: str
+) -> None:
+    noise = noise.translate(None, b'"\\')
+    text = b'{"a":"' + noise + b'"}' if where == "annotations" else b'"' + noise + b'"'
+    listed = json.dumps(asked, separators=(",", ":")).encode()
+    check(
+        verb,
+        b'{"Pod":{"metadata":{"%s":%s},"spec":{"runtimeClassName":"kata"}}' % (where.encode(), text)
+        + b',"Nodes":null,"NodeNames":%s}' % listed,
+    )
 
 
 @LAW
@@ -143,3 +173,28 @@ def test_long_tolerations_are_not_remembered() -> None:
         verdicts = match_names(pod, runtime_class, snapshot, NameRun.of([b"n1"]), Policy())
         assert list(verdicts.codes) == [0]
         assert not snapshot.shapes._memo.by_tolerations
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(r"\ud800", r"\udc00", r"\uDBFF and more", r"\ud800\n", r"\ud83d\ud83d", r"\\\ud800"),
+        r"\ud83dx\ude00",
+    ],
+)
+@pytest.mark.parametrize(
+    "form", ['{"Pod":{"metadata":{"name":"%s"}},"NodeNames":[]}', '{"x":"%s"}']
+)
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
+def test_half_of_a_surrogate_pair_is_called_by_its_name(verb: str, form: str, text: str) -> None:
+    response = client().post(f"/{verb}", data=(form % text).encode())
+    assert response.status_code == 400
+    assert "half of a surrogate pair" in json.loads(response.data)["error"]
+
+
+@pytest.mark.parametrize(
+    "body", ['{"Pod":{"metadata":{"name":"', '{"x":"\\ud83d\\ude', '{"x":"\\ud83d']
+)
+def test_a_body_that_ends_too_early_is_said_to(body: str) -> None:
+    response = client().post("/filter", data=body.encode())
+    assert json.loads(response.data)["error"] == "body: not JSON: Input data was truncated"

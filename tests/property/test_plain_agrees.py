@@ -147,9 +147,13 @@ def test_preempt(
     whole_pods: bool,
 ) -> None:
     """Victims by UID and as whole pods: the same nodes are left, with the same victims."""
+    whole = {"spec": {"affinity": {"nodeAffinity": {}}, "overhead": {"cpu": "1"}}}
     by_node = {
         name: {
-            "Pods": [{"metadata": {"uid": uid}} if whole_pods else {"UID": uid} for uid in uids],
+            "Pods": [
+                {**whole, "metadata": {"uid": uid}} if whole_pods else {"UID": uid} for uid in uids
+            ],
+            **({"FieldOfANewerVersion": [{}]} if whole_pods else {}),
             "NumPDBViolations": violations,
         }
         for name, (uids, violations) in victims.items()

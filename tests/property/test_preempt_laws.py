@@ -123,3 +123,96 @@ def test_an_unknown_key_of_a_victim_is_ignored_and_int64_is_held() -> None:
     too_many = (form % f'"NumPDBViolations":{2**70}').encode()
     with pytest.raises(wire.BadRequestError, match="NumPDBViolations"):
         wire_preemption.decode_preemption_args(too_many)
+
+
+#: What kube-scheduler may send with a whole pod that plays no part in which pod it is.
+REST_OF_A_POD: st.SearchStrategy[dict[str, object]] = st.fixed_dictionaries(
+    {},
+    optional={
+        "apiVersion": st.just("v1"),
+        "status": st.just({"phase": "Running"}),
+        "spec": st.fixed_dictionaries(
+            {},
+            optional={
+                "affinity": st.just({"nodeAffinity": {}}),
+                "overhead": st.just({"memory": "160Mi"}),
+                "tolerations": st.just([{"operator": "Exists"}, None]),
+                "containers": st.just([{"name": "c"}]),
+                "fieldOfANewerVersion": st.just([1, {"a": None}]),
+            },
+        ),
+    },
+)
+
+
+def _spelt(data: st.DataObject, key: str) -> str:
+    return data.draw(st.sampled_from([key, key, key.lower(), key.upper(), key.swapcase()]))
+
+
+def _with_strangers(data: st.DataObject, known: dict[str, object]) -> dict[str, object]:
+    more: dict[str, object]
+    more = data.draw(st.sampled_from([{}, {}, {"Newer": {"Pods": [1]}}, {"": None, "é": "x"}]))
+    return {**more, **known} if data.draw(st.booleans()) else {**known, **more}
+
+
+@LAW
+@given(
+    st.dictionaries(
+        st.sampled_from(some.NODE_NAMES),
+        st.one_of(
+            st.none(),
+            st.tuples(
+                st.lists(st.one_of(st.none(), st.sampled_from(["u1", "u2"])), max_size=3),
+                st.integers(0, 3),
+            ),
+        ),
+    ),
+    st.booleans(),
+    st.data(),
+)
+def test_victims_are_read_in_any_spelling_as_go_reads_them(
+    asked: dict[str, tuple[list[str | None], int] | None], whole_pods: bool, data: st.DataObject
+) -> None:
+    """Keys in any case, keys of newer versions, whole pods with anything in them, nulls."""
+
+    def pod(uid: str | None) -> object:
+        if uid is None:
+            return data.draw(st.sampled_from([None, {}]))
+        if whole_pods:
+            return {**data.draw(REST_OF_A_POD), "metadata": {"uid": uid, "labels": {"a": "b"}}}
+        return _with_strangers(data, {_spelt(data, "UID"): uid})
+
+    by_node = {
+        name: None
+        if victims is None
+        else _with_strangers(
+            data,
+            {
+                _spelt(data, "Pods"): [pod(uid) for uid in victims[0]],
+                _spelt(data, "NumPDBViolations"): victims[1],
+            },
+        )
+        for name, victims in asked.items()
+    }
+    form = "NodeNameToVictims" if whole_pods else "NodeNameToMetaVictims"
+    body = json.dumps({_spelt(data, "Pod"): {}, _spelt(data, form): by_node}).encode()
+    args = wire_preemption.decode_preemption_args(body)
+    answer = json.loads(b"".join(wire_preemption.encode_victims(args.victims)))
+    assert answer == {
+        "NodeNameToMetaVictims": {
+            name: {
+                "Pods": [{"UID": uid or ""} for uid in (victims[0] if victims else [])],
+                "NumPDBViolations": victims[1] if victims else 0,
+            }
+            for name, victims in asked.items()
+        }
+    }
+
+
+@pytest.mark.parametrize("order", [("Pods", "pods", "Pods"), ("pods", "Pods", "PODS")])
+def test_of_keys_that_differ_in_case_the_last_wins(order: tuple[str, str, str]) -> None:
+    lists = ",".join(f'"{key}":[{{"UID":"u{n}"}}]' for n, key in enumerate(order))
+    body = f'{{"Pod":{{}},"NodeNameToMetaVictims":{{"n":{{{lists}}}}}}}'
+    args = wire_preemption.decode_preemption_args(body.encode())
+    answer = json.loads(b"".join(wire_preemption.encode_victims(args.victims)))
+    assert answer["NodeNameToMetaVictims"]["n"]["Pods"] == [{"UID": "u2"}]
