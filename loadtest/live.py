@@ -197,7 +197,7 @@ def _restarts(folder: str, progress: Progress) -> Rows:
             ApiConnection(ClusterConfig(_kubeconfig(folder, api))),
             ListWatch(Backoff(time.monotonic)),
             counter,
-            pause=lambda seconds: None,
+            pause=lambda event, seconds: False,
         )
         began = time.monotonic()
         reflector.start()

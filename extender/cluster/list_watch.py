@@ -23,7 +23,7 @@ QUIET_SECONDS: Final = 120.0
 #: A server that asks for more patience than this is asked again all the same.
 MAX_RETRY_AFTER: Final = 60.0
 
-#: Up to a quarter more, so that several clients don't come back at once.
+#: Up to a quarter more, so that several clients don't come back at once; never over MAX_DELAY.
 _JITTER: Final = 0.25
 
 #: A watch that ends sooner has failed, else a server that ends each at once would be asked in a
@@ -119,29 +119,46 @@ class Request:
         return self.step is Step.LIST and "continue" not in self.query
 
 
+class Cause(Enum):
+    """What a back-off is for. Each is counted by itself, for each is over by something else."""
+
+    #: The server can't be reached, or accepts a question and says nothing: until it answers.
+    AWAY = "away"
+    #: The state can't be had: until it has been.
+    LISTING = "listing"
+    #: A version is too old, which a list mends: unless the list's own is too old as well.
+    EXPIRED = "expired"
+    #: Anything else; a list that works in between says nothing of it.
+    WATCHING = "watching"
+
+
 @dataclass(slots=True)
 class Backoff:
-    """0.8 s doubling to 30 s, a little more by chance, from the start again after 2 quiet minutes.
+    """0.8 s doubling to 30 s, from the start again after 2 quiet minutes; each cause by itself.
 
-    `chance` answers numbers from 0 to 1.
+    A little more by chance, but never more than 30 s. `chance` answers numbers from 0 to 1.
     """
 
     clock: Callable[[], float]
     chance: Callable[[], float] = random.random
-    _failures: int = 0
-    _failed_at: float = field(default=float("-inf"))
+    _failures: dict[Cause, tuple[int, float]] = field(default_factory=dict)
 
-    def delay(self, *, first_free: bool = False) -> float:
+    def delay(self, cause: Cause, *, first_free: bool = False) -> float:
         """Count a failure; with first_free the first one costs no wait."""
         now = self.clock()
-        if now - self._failed_at > QUIET_SECONDS:
-            self._failures = 0
-        self._failed_at = now
-        power = self._failures - first_free
-        self._failures = min(self._failures + 1, 16)
+        count, failed_at = self._failures.get(cause, (0, now))
+        if now - failed_at > QUIET_SECONDS:
+            count = 0
+        self._failures[cause] = (min(count + 1, 16), now)
+        power = count - first_free
         if power < 0:
             return 0.0
-        return min(MAX_DELAY, FIRST_DELAY * 2.0**power) * (1 + _JITTER * self.chance())
+        longest = MAX_DELAY / (1 + _JITTER)
+        return min(longest, FIRST_DELAY * 2.0**power) * (1 + _JITTER * self.chance())
+
+    def over(self, cause: Cause) -> bool:
+        """Forget the failures of a cause; answers whether there were any."""
+        return self._failures.pop(cause, None) is not None
 
 
 class ListWatch:
@@ -164,6 +181,8 @@ class ListWatch:
         self._page_failures = 0
         self.resource_version = ""
         self.step = self._first_step
+        #: Whether the wait that `ended` has asked for is for the server to be there again.
+        self.waits_for_server = False
 
     @property
     def _first_step(self) -> Step:
@@ -190,20 +209,31 @@ class ListWatch:
             query["resourceVersion"] = self.resource_version
         return Request(self.step, query)
 
+    def answered(self) -> bool:
+        """The server has let a request in: whether it had been away."""
+        return self._backoff.over(Cause.AWAY)
+
+    def answers_others(self) -> None:
+        """The server is there again, as the reflector of another kind has found."""
+        self._backoff.over(Cause.AWAY)
+        self._backoff.over(Cause.LISTING)
+
     def page_received(self, resource_version: str, continue_token: str) -> bool:
         """Whether the list is complete with this page."""
         self._continue = continue_token
         self._page_failures = 0
         if not continue_token:
-            self._synced(resource_version)
+            self.resource_version = resource_version
+            self.step = Step.WATCH
         return not continue_token
 
     def initial_events_ended(self, resource_version: str) -> None:
-        self._synced(resource_version)
-
-    def _synced(self, resource_version: str) -> None:
         self.resource_version = resource_version
         self.step = Step.WATCH
+
+    def synced(self) -> bool:
+        """The state has been had: whether that had failed before."""
+        return self._backoff.over(Cause.LISTING)
 
     def moved(self, resource_version: str) -> None:
         """An event or bookmark has told a version; it never goes back."""
@@ -214,14 +244,27 @@ class ListWatch:
 
     def ended(self, ending: Ending) -> float:
         """A request has ended: seconds to wait before the next one."""
+        cause = self._cause(ending)
         delay = {
             Step.LIST: self._list_ended,
             Step.STREAM: self._stream_ended,
             Step.WATCH: self._watch_ended,
-        }[self.step](ending)
+        }[self.step](ending, cause)
+        # Where the server itself says how long, nobody else's luck makes that shorter.
+        self.waits_for_server = cause in (Cause.AWAY, Cause.LISTING) and not ending.retry_after
         return max(delay, min(ending.retry_after or 0.0, MAX_RETRY_AFTER))
 
-    def _list_ended(self, ending: Ending) -> float:
+    def _cause(self, ending: Ending) -> Cause:
+        unanswered = not ending.lived and not ending.events
+        if ending.reason is Reason.UNREACHABLE or (
+            ending.reason in (Reason.SILENT, Reason.NO_INITIAL_EVENTS_END) and unanswered
+        ):
+            return Cause.AWAY
+        if ending.reason is Reason.EXPIRED:
+            return Cause.EXPIRED
+        return Cause.WATCHING if self.step is Step.WATCH else Cause.LISTING
+
+    def _list_ended(self, ending: Ending, cause: Cause) -> float:
         had_token = bool(self._continue)
         self._page_failures += 1
         same_page = (
@@ -231,9 +274,9 @@ class ListWatch:
         if not same_page:
             self._continue = ""
             self._page_failures = 0
-        return self._backoff.delay(first_free=ending.reason is Reason.EXPIRED and had_token)
+        return self._backoff.delay(cause, first_free=cause is Cause.EXPIRED and had_token)
 
-    def _stream_ended(self, ending: Ending) -> float:
+    def _stream_ended(self, ending: Ending, cause: Cause) -> float:
         reason = ending.reason
         if reason is Reason.NO_INITIAL_EVENTS_END or ending.status in _NOT_SUPPORTED:
             self._streams = False
@@ -243,14 +286,14 @@ class ListWatch:
         if not again:
             self.step = Step.LIST
             self._continue = ""
-        return self._backoff.delay(first_free=not again)
+        return self._backoff.delay(cause, first_free=not again)
 
-    def _watch_ended(self, ending: Ending) -> float:
+    def _watch_ended(self, ending: Ending, cause: Cause) -> float:
         reason = ending.reason
         if reason in (Reason.CLOSED, Reason.RESET, Reason.SILENT):
-            return 0.0 if ending.lived >= SHORT_WATCH_SECONDS else self._backoff.delay()
+            return 0.0 if ending.lived >= SHORT_WATCH_SECONDS else self._backoff.delay(cause)
         if reason in (Reason.UNREACHABLE, Reason.THROTTLED):
-            return self._backoff.delay()
+            return self._backoff.delay(cause)
         self.step = self._first_step
         self._continue = ""
-        return self._backoff.delay(first_free=reason is Reason.EXPIRED)
+        return self._backoff.delay(cause, first_free=cause is Cause.EXPIRED)

@@ -1,7 +1,9 @@
 """A live cluster as the source of the snapshot: one reflector a kind, each on its own thread."""
 
+import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from extender.cluster.cluster_config import ClusterConfig
@@ -10,7 +12,7 @@ from extender.cluster.feeds import Feed, NodeFeed, RuntimeClassFeed
 from extender.cluster.kinds import NODES, RUNTIME_CLASSES, Kind
 from extender.cluster.list_watch import Backoff, ListWatch, Reason
 from extender.cluster.lookup import LiveLookup
-from extender.cluster.reflector import Reflector
+from extender.cluster.reflector import Pause, Reflector
 from extender.cluster.requeue import Requeue
 from extender.cluster.store import SnapshotStore
 from extender.metrics import Metrics
@@ -48,6 +50,7 @@ class LiveCluster:
         watch_list: bool = True,
         nodes: bool = True,
         others: Sequence[tuple[Kind, Feed[Any]]] = (),
+        pause: Pause = threading.Event.wait,
     ) -> None:
         self._config = config
         self._store = store
@@ -66,6 +69,8 @@ class LiveCluster:
                 ApiConnection(config),
                 ListWatch(Backoff(time.monotonic), watch_list=watch_list),
                 observer,
+                answers_again=partial(self._answers_again, kind),
+                pause=pause,
             )
             for kind, feed in feeds
         )
@@ -74,6 +79,12 @@ class LiveCluster:
             gauge.set_function(_last_contact_of(reflector))
         #: Finds a class that the cache does not have yet.
         self.lookup = LiveLookup(lambda: ApiConnection(config), self.runtime_class_feed)
+
+    def _answers_again(self, kind: Kind) -> None:
+        """The reflector of one kind has found the server to be there again: the others try now."""
+        for reflector in self._reflectors:
+            if reflector.kind is not kind:
+                reflector.server_answers()
 
     @property
     def host(self) -> str:

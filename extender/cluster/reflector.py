@@ -1,7 +1,7 @@
 """Keeps one kind's feed in step with the API server: does what the list/watch protocol says.
 
 Owner of its feed, its connection and its ListWatch is the reflector's thread. Other threads read
-`last_contact` and `describe`, and call `stop`.
+`last_contact` and `describe`, and call `server_answers` and `stop`.
 """
 
 import logging
@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from extender.cluster.api_objects import Event, bookmark_of, page_of, status_of
 from extender.cluster.connection import (
+    CONNECT_SECONDS,
     ConnectionFaultError,
     SilentError,
     TooLargeError,
@@ -47,8 +48,9 @@ FOLD_SECONDS: Final = 0.01
 _STATUS_BYTES: Final = 2**20
 _STATUS_SECONDS: Final = 5.0
 
-#: Without a word for longer than the minute between two bookmarks, readiness mentions it.
-_QUIET_SECONDS: Final = 75.0
+#: A watch that says nothing is begun again after SILENCE_SECONDS, whose answer is a word of the
+#: server. Without one for longer than that takes, readiness mentions it.
+_QUIET_SECONDS: Final = SILENCE_SECONDS + CONNECT_SECONDS
 
 _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 _OTHERS: Final = frozenset({"BOOKMARK", "ERROR"})
@@ -82,8 +84,19 @@ class Observer(Protocol):
     def restart(self, kind: str, reason: Reason) -> None: ...
 
 
+#: Waits until an event is set, so many seconds at the most, and answers whether it was.
+Pause = Callable[[threading.Event, float], bool]
+
+
+def _tell_nobody() -> None:
+    pass
+
+
 class Reflector:
-    """Follows one kind from `start` to `stop`, through whatever fault."""
+    """Follows one kind from `start` to `stop`, through whatever fault.
+
+    answers_again is called, on the reflector's thread, when a server that was away answers.
+    """
 
     def __init__(
         self,
@@ -93,8 +106,9 @@ class Reflector:
         list_watch: ListWatch,
         observer: Observer,
         *,
+        answers_again: Callable[[], None] = _tell_nobody,
         clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], object] | None = None,
+        pause: Pause = threading.Event.wait,
     ) -> None:
         self.kind = kind
         self._feed = feed
@@ -102,8 +116,11 @@ class Reflector:
         self._list_watch = list_watch
         self._observer = observer
         self._clock = clock
+        self._answers_again = answers_again
         self._stopping = threading.Event()
-        self._pause = pause or self._stopping.wait
+        # Set when the server is there again, and when there is nothing to wait for any more.
+        self._woken = threading.Event()
+        self._pause = pause
         self._limit = LogLimit(_LOG, clock)
         self._trouble = ""
         self._heard_at: float | None = None
@@ -121,7 +138,12 @@ class Reflector:
     def stop(self) -> None:
         """Stop now, whatever the thread is doing; does not wait for it."""
         self._stopping.set()
+        self._woken.set()
         self._connection.interrupt()
+
+    def server_answers(self) -> None:
+        """The server is there again, as another kind's reflector has found: try now."""
+        self._woken.set()
 
     @property
     def is_alive(self) -> bool:
@@ -145,6 +167,8 @@ class Reflector:
         """The thread's work; returns after `stop` only."""
         while not self._stopping.is_set():
             ending: Ending | None
+            # Only what is heard from now on tells of the server that this request meets.
+            self._woken.clear()
             try:
                 ending = self._step()
             except Exception as error:
@@ -157,7 +181,13 @@ class Reflector:
                 step = self._list_watch.step
                 delay = self._list_watch.ended(ending)
                 self._note(ending, step, delay)
-                self._pause(delay)
+                self._wait(delay)
+
+    def _wait(self, seconds: float) -> None:
+        if not self._list_watch.waits_for_server:
+            self._pause(self._stopping, seconds)
+        elif self._pause(self._woken, seconds):
+            self._list_watch.answers_others()
 
     def _step(self) -> Ending | None:
         """One request and its answer; None when the next follows at once."""
@@ -176,6 +206,9 @@ class Reflector:
         try:
             if response.status != 200:
                 return self._refused(response)
+            self._woken.clear()
+            if self._list_watch.answered():
+                self._answers_again()
             if request.step is Step.LIST:
                 return self._take_page(request, response)
             return self._follow(request, response)
@@ -219,6 +252,8 @@ class Reflector:
         count = self._feed.collected
         self._feed.commit()
         self._feed.positioned(resource_version)
+        if self._list_watch.synced():
+            self._answers_again()
         _LOG.info(
             "synced",
             extra={
@@ -350,7 +385,10 @@ class Reflector:
         """Say and count how a request ended."""
         reason = ending.reason
         self._observer.restart(self.kind.name, reason)
-        if reason is Reason.CLOSED and ending.lived >= SHORT_WATCH_SECONDS:
+        if reason in (Reason.CLOSED, Reason.SILENT) and ending.lived >= SHORT_WATCH_SECONDS:
+            # The server ends a watch after some minutes, and one of a kind that nothing happens to
+            # has nothing to say: no bookmark either before its first event (kube-apiserver's
+            # cacher, dispatchEvents, v1.36.2). If there is more to it, the next request tells.
             return
         self._trouble = ending.detail or reason.value
         level = logging.INFO if reason is Reason.EXPIRED else logging.WARNING

@@ -11,14 +11,21 @@ from extender.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The outcome of one check; detail says what is wrong, which a passing check may have too."""
+    """The outcome of one check; detail says what is wrong.
+
+    A check that passes with a detail is stale: what it is about has been known, and is answered
+    from since.
+    """
 
     name: str
     passed: bool
     detail: str = ""
 
     def __str__(self) -> str:
-        line = f"[{'+' if self.passed else '-'}]{self.name} {'ok' if self.passed else 'failed'}"
+        if not self.passed:
+            line = f"[-]{self.name} failed"
+        else:
+            line = f"[+]{self.name} {'stale' if self.detail else 'ok'}"
         return f"{line}: {self.detail}" if self.detail else line
 
 
@@ -48,8 +55,12 @@ class Health:
         kinds += [(name, is_synced()) for name, is_synced in self.also_synced.items()]
         for name, synced in kinds:
             checks.append(Check(name, synced, "" if synced else "not all objects known yet"))
-        # A source that can't be reached leaves the service ready: it answers from the last state.
-        checks += [Check(name, True, describe()) for name, describe in self.sources.items()]
+        # Once all is known, a source that can't be reached leaves the service ready: it answers
+        # from the last state. Before that, what is wrong with a source is why it is not ready.
+        synced = all(check.passed for check in checks)
+        for name, describe in self.sources.items():
+            detail = describe()
+            checks.append(Check(name, synced or not detail, detail))
         stopping = self.stopping.is_set()
         checks.append(Check("shutdown", not stopping, "stopping" if stopping else ""))
         return checks

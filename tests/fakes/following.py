@@ -56,12 +56,11 @@ def following(
     list_watch = ListWatch(
         Backoff(lambda: 0.0, chance=chance), watch_list=watch_list, chance=chance
     )
-    stopping = threading.Event()
     pauses: list[float] = []
 
-    def pause(seconds: float) -> None:
+    def pause(event: threading.Event, seconds: float) -> bool:
         pauses.append(seconds)
-        stopping.wait(min(seconds, PAUSE))
+        return event.wait(min(seconds, PAUSE))
 
     class Counted:
         def event(self, kind: str, type: str) -> None:
@@ -84,7 +83,6 @@ def following(
         yield run
         assert reflector.is_alive, "the thread is lost"
     finally:
-        stopping.set()
         reflector.stop()
         reflector.join(5.0)
     assert not reflector.is_alive, "the thread does not end"

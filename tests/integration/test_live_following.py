@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from extender.cluster.list_watch import Reason
+from extender.cluster.live import LiveCluster
+from extender.cluster.store import SnapshotStore
+from extender.metrics import Metrics
 from tests.certificates import Authority
 from tests.fakes.apiserver import NODES, RUNTIME_CLASSES, FakeApiServer, Fault, node, runtime_class
 from tests.fakes.following import Following, config_for, following
@@ -140,6 +143,43 @@ def test_a_server_that_comes_back_with_other_contents_is_followed(tmp_path: Path
         with other:
             until(lambda: names(run) == {"new"})
             assert run.reflector.describe() == ""
+
+
+@pytest.mark.parametrize("status", [0, 503], ids=["not reached", "not ready"])
+def test_one_kind_that_finds_the_server_again_has_all_kinds_try(
+    status: int, tmp_path: Path
+) -> None:
+    """Nodes would wait for half a minute more; it is the RuntimeClasses' turn to try."""
+    server = FakeApiServer()
+    server.put(NODES, node("n1"))
+    faults = [Fault(status=status) if status else Fault(cut=True)] * 2
+    server.faults[NODES].extend(faults)
+    server.faults[RUNTIME_CLASSES].extend(faults)
+    waiting, back = threading.Event(), threading.Event()
+
+    def pause(event: threading.Event, seconds: float) -> bool:
+        if threading.current_thread().name != "reflector-nodes":
+            assert waiting.wait(10)
+            assert back.wait(10)
+            return False
+        if len([each for each in server.requests if each.path == NODES]) < len(faults):
+            return False
+        waiting.set()
+        return event.wait(60)
+
+    store = SnapshotStore()
+    with server:
+        cluster = LiveCluster(
+            config_for(server, tmp_path), store, Metrics(), watch_list=False, pause=pause
+        )
+        cluster.start()
+        try:
+            assert waiting.wait(10)
+            assert not store.snapshot.nodes_synced
+            back.set()
+            until(lambda: store.snapshot.nodes_synced)
+        finally:
+            cluster.stop()
 
 
 def test_a_rotated_token_is_read_again(tmp_path: Path) -> None:

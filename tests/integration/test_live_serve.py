@@ -16,6 +16,7 @@ from tests.fakes.apiserver import (
     kubeconfig,
     node,
     runtime_class,
+    status_document,
 )
 from tests.processes import Server, run, running, until
 
@@ -65,6 +66,21 @@ def test_before_the_first_sync_an_error_is_answered_and_plain_pods_pass(tmp_path
             assert time.monotonic() - started < 5
 
 
+def test_a_source_that_never_gave_anything_is_not_called_ok(tmp_path: Path) -> None:
+    """A missing right to list nodes: the line that says so is the one that fails."""
+    with FakeApiServer() as api:
+        api.put(RUNTIME_CLASSES, runtime_class("kata"))
+        api.scripts[NODES] = deque([{"json": status_document(403), "status": 403}] * 1000)
+        with running(*start(api, tmp_path)) as server:
+            until(lambda: "[+]runtimeclasses-synced ok" in verbose(server))
+            until(lambda: "HTTP 403" in verbose(server))
+            lines = verbose(server).splitlines()
+            assert "[+]runtimeclass-watch ok" in lines
+            (line,) = (each for each in lines if "403" in each)
+            assert line.startswith("[-]node-watch failed: nothing heard of the API server yet: ")
+            assert not is_ready(server)
+
+
 def test_through_an_outage_the_last_state_is_answered_with_its_age(tmp_path: Path) -> None:
     with FakeApiServer() as api:
         api.put(RUNTIME_CLASSES, runtime_class("kata", selector={"k": "v"}))
@@ -72,7 +88,7 @@ def test_through_an_outage_the_last_state_is_answered_with_its_age(tmp_path: Pat
         with running(*start(api, tmp_path)) as server:
             until(lambda: is_ready(server))
             api.stop()
-            until(lambda: "last contact" in verbose(server))
+            until(lambda: "[+]node-watch stale: last contact" in verbose(server))
             assert is_ready(server)
             assert "answering from the state of then" in verbose(server)
             assert filtered(server, "kata", "n1", "n2")["NodeNames"] == ["n1"]

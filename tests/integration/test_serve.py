@@ -228,7 +228,7 @@ def test_edited_manifests_switch_answers_once_and_fail_no_request(tmp_path: Path
         until(lambda: len(answers) > so_far + 500)
         stopping.set()
         client.join()
-    assert b"[+]manifests ok: last reload failed" in verbose
+    assert b"[+]manifests stale: last reload failed" in verbose
     assert b"runtimeclasses.yaml" in verbose
     assert {status for status, _ in answers} == {200}
     said = [text for _, text in answers]

@@ -1,6 +1,8 @@
 """The list/watch protocol, without sockets and without waiting."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from extender.cluster.list_watch import (
     FIRST_DELAY,
@@ -8,6 +10,7 @@ from extender.cluster.list_watch import (
     MAX_RETRY_AFTER,
     QUIET_SECONDS,
     Backoff,
+    Cause,
     Ending,
     ListWatch,
     Reason,
@@ -45,24 +48,127 @@ def watching(*, watch_list: bool = False) -> ListWatch:
     return following
 
 
-def test_the_delay_doubles_up_to_30_seconds() -> None:
-    backoff = Backoff(Clock(), never)
-    assert [backoff.delay() for _ in range(7)] == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, MAX_DELAY]
+LONGEST = MAX_DELAY / 1.25
 
 
-def test_chance_adds_to_the_delay() -> None:
-    assert FIRST_DELAY < Backoff(Clock(), always).delay() <= 2 * FIRST_DELAY
+def test_the_delay_doubles_up_to_what_chance_makes_30_seconds_of() -> None:
+    least, most = (Backoff(Clock(), chance) for chance in (never, always))
+    doubling = [0.8, 1.6, 3.2, 6.4, 12.8, LONGEST, LONGEST]
+    assert [least.delay(Cause.AWAY) for _ in range(7)] == doubling
+    assert [most.delay(Cause.AWAY) for _ in range(7)] == [1.25 * each for each in doubling]
+
+
+@given(
+    failures=st.lists(
+        st.tuples(st.sampled_from(Cause), st.booleans(), st.floats(0, 300)), max_size=40
+    ),
+    chance=st.floats(0, 1),
+)
+def test_no_delay_is_over_30_seconds(
+    failures: list[tuple[Cause, bool, float]], chance: float
+) -> None:
+    """For all failures and whatever chance adds: 0 <= delay <= MAX_DELAY."""
+    clock = Clock()
+    backoff = Backoff(clock, lambda: chance)
+    for cause, first_free, seconds in failures:
+        clock.now += seconds
+        assert 0 <= backoff.delay(cause, first_free=first_free) <= MAX_DELAY
 
 
 def test_the_delay_begins_anew_after_two_quiet_minutes() -> None:
     clock = Clock()
     backoff = Backoff(clock, never)
     for _ in range(5):
-        backoff.delay()
+        backoff.delay(Cause.WATCHING)
     clock.now += QUIET_SECONDS - 1
-    assert backoff.delay() > FIRST_DELAY
+    assert backoff.delay(Cause.WATCHING) > FIRST_DELAY
     clock.now += QUIET_SECONDS + 1
-    assert backoff.delay() == FIRST_DELAY
+    assert backoff.delay(Cause.WATCHING) == FIRST_DELAY
+
+
+AWAY = (
+    Ending(Reason.UNREACHABLE),
+    Ending(Reason.SILENT),
+    Ending(Reason.STATUS, status=503),
+    Ending(Reason.REFUSED, status=403),
+    Ending(Reason.RESET),
+)
+outages = st.lists(st.sampled_from(AWAY), max_size=12)
+
+
+@given(outage=outages, watch_list=st.booleans())
+def test_after_any_outage_a_410_costs_no_wait(outage: list[Ending], watch_list: bool) -> None:
+    """For all outages of a watch: when the server lets it in and says 410, list now."""
+    following = watching(watch_list=watch_list)
+    for ending in outage:
+        following.ended(ending)
+    if following.step is Step.WATCH:
+        following.answered()
+    else:
+        sync(following)
+    assert following.ended(Ending(Reason.EXPIRED, lived=0.1)) == 0
+    assert following.step in (Step.LIST, Step.STREAM)
+
+
+@given(outage=outages)
+def test_after_any_outage_the_next_one_is_waited_for_from_the_start(outage: list[Ending]) -> None:
+    """For all outages, once the state has been had: the first delay is the first again."""
+    following = protocol()
+    for ending in outage:
+        following.ended(ending)
+    sync(following)
+    assert following.ended(Ending(Reason.UNREACHABLE)) == FIRST_DELAY
+
+
+def sync(following: ListWatch) -> None:
+    following.answered()
+    if following.step is Step.LIST:
+        following.page_received("20", "")
+    else:
+        following.initial_events_ended("20")
+    following.synced()
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        pytest.param(Ending(Reason.GARBAGE, lived=0.1), id="garbage"),
+        pytest.param(Ending(Reason.STATUS, status=500), id="broken"),
+        pytest.param(Ending(Reason.EXPIRED, lived=0.1), id="expired"),
+    ],
+)
+def test_lists_that_work_do_not_hide_that_no_watch_does(ending: Ending) -> None:
+    """Else 65,000 nodes would be listed each second."""
+    following = watching()
+    waited = []
+    for _ in range(8):
+        waited.append(following.ended(ending))
+        sync(following)
+    assert waited[-1] == LONGEST
+    assert waited == sorted(waited)
+
+
+@pytest.mark.parametrize(
+    ("ending", "waits"),
+    [
+        pytest.param(Ending(Reason.UNREACHABLE), True, id="unreachable"),
+        pytest.param(Ending(Reason.STATUS, status=503), True, id="not ready"),
+        pytest.param(Ending(Reason.THROTTLED, status=429, retry_after=9.0), False, id="told when"),
+    ],
+)
+def test_who_waits_for_the_server_goes_on_when_it_is_there(ending: Ending, waits: bool) -> None:
+    following = protocol()
+    for _ in range(6):
+        following.ended(ending)
+    assert following.waits_for_server is waits
+    following.answers_others()
+    assert following.ended(Ending(ending.reason, status=ending.status)) == FIRST_DELAY
+
+
+def test_a_watch_that_fails_by_itself_waits_for_nobody() -> None:
+    following = watching()
+    following.ended(Ending(Reason.GARBAGE, lived=5))
+    assert not following.waits_for_server
 
 
 def test_a_list_is_asked_for_in_pages_of_the_newest_state() -> None:

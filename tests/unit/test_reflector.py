@@ -1,5 +1,6 @@
 """The reflector over a connection that is silent, or worse, without waiting for it."""
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -9,7 +10,13 @@ import pytest
 from extender.cluster.connection import SilentError
 from extender.cluster.feeds import NodeFeed
 from extender.cluster.kinds import NODES
-from extender.cluster.list_watch import INITIAL_EVENTS_SECONDS, Backoff, ListWatch, Reason
+from extender.cluster.list_watch import (
+    INITIAL_EVENTS_SECONDS,
+    SILENCE_SECONDS,
+    Backoff,
+    ListWatch,
+    Reason,
+)
 from extender.cluster.reflector import Reflector
 from extender.cluster.store import SnapshotStore
 
@@ -61,8 +68,10 @@ class Connection:
         self.queries: list[Mapping[str, str]] = []
         self.ended = threading.Event()
         self.stop: Callable[[], None] = self.ended.set
+        self.before: Callable[[], object] = bool
 
     def get(self, path: str, query: Mapping[str, str], *, silence: float) -> Body:
+        self.before()
         self.queries.append(query)
         if not self._answers:
             self.ended.set()
@@ -88,8 +97,16 @@ class Reasons(list[Reason]):
         self.append(reason)
 
 
-def follow(clock: Clock, *answers: Body | Exception, watch_list: bool) -> tuple[list[str], Reasons]:
-    """What was asked, a word a request, and why each request ended."""
+def follow(
+    clock: Clock,
+    *answers: Body | Exception,
+    watch_list: bool,
+    seen: Callable[[str], object] = bool,
+) -> tuple[list[str], Reasons]:
+    """What was asked, a word a request, and why each request ended.
+
+    seen is told how readiness describes the reflector just before each request.
+    """
     connection, reasons = Connection(*answers), Reasons()
     reflector = Reflector(
         NODES,
@@ -98,9 +115,10 @@ def follow(clock: Clock, *answers: Body | Exception, watch_list: bool) -> tuple[
         ListWatch(Backoff(clock), watch_list=watch_list),
         reasons,
         clock=clock,
-        pause=lambda seconds: None,
+        pause=lambda event, seconds: False,
     )
     connection.stop = reflector.stop
+    connection.before = lambda: seen(reflector.describe())
     reflector.run()
     words = []
     for query in connection.queries:
@@ -175,3 +193,25 @@ def test_an_event_without_end_is_garbage() -> None:
     asked, reasons = follow(clock, Body(clock, LIST), Body(clock, *pieces), watch_list=False)
     assert asked == ["list", "watch@10", "list"]
     assert reasons == [Reason.GARBAGE]
+
+
+def test_a_watch_that_has_nothing_to_say_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing is logged, and readiness mentions nothing, however long nothing happens."""
+    clock = Clock()
+    quiet = [Body(clock, SilentError("90 s"), seconds=SILENCE_SECONDS) for _ in range(10)]
+    states: list[str] = []
+    asked, reasons = follow(
+        clock, Body(clock, LIST), *quiet, watch_list=False, seen=lambda each: states.append(each)
+    )
+    assert reasons == [Reason.SILENT] * 10
+    assert asked == ["list", *["watch@10"] * 11]
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert states == [""] * len(asked)
+
+
+def test_a_watch_that_is_not_answered_is_one(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    follow(clock, Body(clock, LIST), SilentError("no head"), watch_list=False)
+    assert [each.levelno for each in caplog.records if "watch of nodes" in each.message] == [
+        logging.WARNING
+    ]
