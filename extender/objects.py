@@ -155,7 +155,10 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as the verbs see it; handlers is empty where the node reports none. No key."""
+    """A node as the verbs see it. No key.
+
+    handlers is empty where the node reports none, and has no name twice.
+    """
 
     name: str
     labels: Mapping[str, str] = field(default_factory=_nothing)

@@ -59,18 +59,21 @@ def taints_of(raw: list[RawTaint | None] | None) -> tuple[Taint, ...]:
 
 
 def handlers_of(raw: list[RawHandler | None] | None) -> frozenset[Handler]:
-    handlers = []
+    """A node's status.runtimeHandlers as a set, since some runtimes report them in changing order.
+
+    Of those of one name the first is kept, which is the one that the kubelet takes
+    (HandlerSupportsUserNamespaces in pkg/kubelet/kubelet_getters.go, v1.36.2).
+    """
+    handlers: dict[str, Handler] = {}
     for item in raw or ():
         each = item or _NO_HANDLER
         features = each.features or _HandlerFeatures()
-        handlers.append(
-            Handler(
-                each.name or "",
-                bool(features.user_namespaces),
-                bool(features.recursive_read_only_mounts),
+        name = each.name or ""
+        if name not in handlers:
+            handlers[name] = Handler(
+                name, bool(features.user_namespaces), bool(features.recursive_read_only_mounts)
             )
-        )
-    return frozenset(handlers)
+    return frozenset(handlers.values())
 
 
 def quantities_of(raw: dict[str, str | int | float | None] | None) -> Mapping[str, str]:

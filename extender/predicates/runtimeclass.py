@@ -92,12 +92,7 @@ def handler_reason(runtime_class: RuntimeClass, shape: Shape, check: HandlerChec
 def _features_of(shape: Shape, handler: str) -> Handler:
     # A handler that isn't listed has no features, as the kubelet itself reads it
     # (pkg/kubelet/kubelet_pods.go, v1.36.2).
-    listed = [each for each in shape.handlers if each.name == handler]
-    return Handler(
-        handler,
-        any(each.user_namespaces for each in listed),
-        any(each.recursive_read_only_mounts for each in listed),
-    )
+    return next((each for each in shape.handlers if each.name == handler), Handler(handler))
 
 
 def feature_reason(

@@ -28,7 +28,11 @@ tolerations = st.builds(
     effect=st.one_of(st.just(""), EFFECTS),
 )
 toleration_lists = st.lists(tolerations, max_size=3).map(tuple)
-handlers = st.frozensets(st.builds(Handler, HANDLERS, st.booleans(), st.booleans()), max_size=3)
+handlers = st.lists(
+    st.builds(Handler, HANDLERS, st.booleans(), st.booleans()),
+    max_size=3,
+    unique_by=lambda each: each.name,
+).map(frozenset)
 features = st.builds(Features, st.booleans(), st.booleans())
 
 
