@@ -1,174 +1,108 @@
-"""The command line: runtimeclass-extender COMMAND [flags]."""
+"""The command line: runtimeclass-extender COMMAND [flags], and the same as a kubectl plugin."""
 
-import argparse
+import os
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from extender import __version__
-from extender.admission.merging import Merge
-from extender.commands.arguments import add_policy_flags, base_parser, parse, policy_of
-from extender.commands.checking import check_command
-from extender.commands.explaining import explain_command
-from extender.commands.listing_nodes import nodes_command
-from extender.flags import (
-    EXIT_USAGE,
-    PROGRAM,
-    CommandParser,
-    UsageError,
-    address,
-    whole_number,
-)
-from extender.http.service import DEFAULT_MAX_BODY_BYTES
-from extender.http.webhook import DEFAULT_MAX_REVIEW_BYTES
-from extender.server import ListenOptions
-from extender.serving import ServeOptions, serve
-from extender.starting import SourceOptions
-from extender.webhook_serving import WebhookOptions, serve_webhook
-
-#: The compiled part counts places in a body with 32 bits.
-_MAX_BODY_LIMIT: Final = 2**32 - 1
+from extender.commands.arguments import PLUGIN, Command, Entry
+from extender.environment import PURE_PYTHON, check_spelling, unread_variables, variables_of
+from extender.flags import EXIT_USAGE, PROGRAM, UsageError
 
 #: 128 + SIGINT, as a shell tells it.
 EXIT_INTERRUPTED: Final = 130
 
-#: What each command is about, and what runs it.
-Commands = dict[str, tuple[str, Callable[[Sequence[str]], int]]]
+
+def _serve() -> Command:
+    from extender.commands.listening import SERVE
+
+    return SERVE
 
 
-def _add_listener_flags(parser: CommandParser, bind: str, max_body_bytes: int) -> None:
-    group = parser.add_argument_group("listening")
-    group.add_argument(
-        "--bind", type=address, default=bind, metavar="HOST:PORT", help="where to listen"
-    )
-    group.add_argument(
-        "--ops-bind",
-        type=address,
-        metavar="HOST:PORT",
-        help="plain-HTTP listener for /livez, /readyz and /metrics",
-    )
-    group.add_argument(
-        "--threads", type=whole_number(1, 1024), default=8, metavar="N", help="requests at a time"
-    )
-    group.add_argument("--tls-cert-file", metavar="FILE", help="certificate, PEM")
-    group.add_argument("--tls-private-key-file", metavar="FILE", help="its key, PEM")
-    group.add_argument(
-        "--client-ca-file", metavar="FILE", help="require client certificates of this CA, PEM"
-    )
-    group.add_argument(
-        "--max-body-bytes",
-        type=whole_number(1, _MAX_BODY_LIMIT),
-        default=max_body_bytes,
-        metavar="N",
-        help="larger request bodies are refused with 413",
-    )
-    parser.add_argument("--log-format", choices=("text", "json"), default="text", help="of the log")
+def _webhook() -> Command:
+    from extender.commands.listening import WEBHOOK
+
+    return WEBHOOK
 
 
-def _source_options(flags: argparse.Namespace) -> SourceOptions:
-    return SourceOptions(tuple(flags.manifests), flags.kubeconfig, flags.context, flags.watch_list)
+def _explain() -> Command:
+    from extender.commands.explaining import EXPLAIN
+
+    return EXPLAIN
 
 
-def _serve(argv: Sequence[str]) -> int:
-    about = "The scheduler extender: answers kube-scheduler over HTTP."
-    parser = base_parser(PROGRAM, "serve", about)
-    _add_listener_flags(parser, "127.0.0.1:8888", DEFAULT_MAX_BODY_BYTES)
-    add_policy_flags(parser)
-    parser.boolean_flag(
-        "--requeue-pods",
-        default=False,
-        help="annotate Pending pods that would now pass, so that kube-scheduler tries them again",
-    )
-    flags = parse(parser, "serve", argv)
-    return serve(
-        ServeOptions(
-            listen=_listen_options(flags),
-            source=_source_options(flags),
-            requeue_pods=flags.requeue_pods,
-            policy=policy_of(flags),
-        )
-    )
+def _nodes() -> Command:
+    from extender.commands.listing_nodes import NODES
+
+    return NODES
 
 
-def _webhook(argv: Sequence[str]) -> int:
-    about = "The RuntimeClass admission webhook: answers kube-apiserver."
-    parser = base_parser(PROGRAM, "webhook", about)
-    _add_listener_flags(parser, "127.0.0.1:8443", DEFAULT_MAX_REVIEW_BYTES)
-    parser.add_argument(
-        "--merge",
-        choices=[each.value for each in Merge],
-        default=Merge.ALL.value,
-        help="tolerations: overhead and tolerations only, the nodeSelector is left to the filter",
-    )
-    parser.boolean_flag(
-        "--default-class",
-        default=False,
-        help="give pods that name no RuntimeClass the default one of their namespace or cluster",
-    )
-    flags = parse(parser, "webhook", argv)
-    return serve_webhook(
-        WebhookOptions(
-            listen=_listen_options(flags),
-            source=_source_options(flags),
-            merge=Merge(flags.merge),
-            default_class=flags.default_class,
-        )
-    )
+def _check() -> Command:
+    from extender.commands.checking import CHECK
+
+    return CHECK
 
 
-def _listen_options(flags: argparse.Namespace) -> ListenOptions:
-    return ListenOptions(
-        bind=flags.bind,
-        ops_bind=flags.ops_bind,
-        threads=flags.threads,
-        tls_cert_file=flags.tls_cert_file,
-        tls_private_key_file=flags.tls_private_key_file,
-        client_ca_file=flags.client_ca_file,
-        max_body_bytes=flags.max_body_bytes,
-        log_format=flags.log_format,
-        verbosity=flags.verbose,
-    )
+def _completion() -> Command:
+    from extender.commands.completion import COMPLETION
+
+    return COMPLETION
 
 
-_ASKING: Final = {
-    "explain": ("why a pod fits or does not, node by node", explain_command),
-    "nodes": ("which nodes match a RuntimeClass", nodes_command),
-    "check": ("lints RuntimeClasses, nodes and a scheduler configuration", check_command),
+PLUGIN_COMMANDS: Final[Mapping[str, Entry]] = {
+    "explain": Entry("why a pod fits or does not, node by node", _explain),
+    "nodes": Entry("which nodes match a RuntimeClass", _nodes),
+    "check": Entry("lints RuntimeClasses, nodes and a scheduler configuration", _check),
+    "completion": Entry("prints what completes these commands in bash, zsh or fish", _completion),
 }
 
-_COMMANDS: Final[Commands] = {
-    "serve": ("the scheduler extender", _serve),
-    "webhook": ("the RuntimeClass admission webhook", _webhook),
-    **{name: (about, partial(run, PROGRAM)) for name, (about, run) in _ASKING.items()},
-}
-
-_PLUGIN: Final = "kubectl runtimeclass"
-_PLUGIN_COMMANDS: Final[Commands] = {
-    name: (about, partial(run, _PLUGIN)) for name, (about, run) in _ASKING.items()
+COMMANDS: Final[Mapping[str, Entry]] = {
+    "serve": Entry("the scheduler extender", _serve),
+    "webhook": Entry("the RuntimeClass admission webhook", _webhook),
+    **PLUGIN_COMMANDS,
 }
 
 
-def _usage(program: str, known: Commands) -> str:
+def _usage(program: str, known: Mapping[str, Entry]) -> str:
     width = max(map(len, known))
-    commands = "\n".join(f"  {name:<{width}}  {about}" for name, (about, _) in known.items())
+    commands = "\n".join(f"  {name:<{width}}  {each.about}" for name, each in known.items())
     return (
         f"usage: {program} COMMAND [flags]\n\ncommands:\n{commands}\n\n"
-        f"{program} COMMAND --help lists the flags of a command; --version prints the version."
+        f"{program} COMMAND --help lists the flags of a command; --version prints the version.\n"
+        "Every flag is also read from the environment: RUNTIMECLASS_EXTENDER_<COMMAND>_<FLAG>.\n"
+        f"{PURE_PYTHON}=1 does without the compiled part."
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit code."""
-    return _run(PROGRAM, _COMMANDS, sys.argv[1:] if argv is None else argv)
+    return _run(PROGRAM, COMMANDS, sys.argv[1:] if argv is None else argv)
 
 
 def kubectl_main(argv: Sequence[str] | None = None) -> int:
     """The same for `kubectl runtimeclass`, which kubectl finds by the script's name."""
-    return _run(_PLUGIN, _PLUGIN_COMMANDS, sys.argv[1:] if argv is None else argv)
+    return _run(PLUGIN, PLUGIN_COMMANDS, sys.argv[1:] if argv is None else argv)
 
 
-def _run(program: str, known: Commands, argv: Sequence[str]) -> int:
+def kubectl_complete_main(argv: Sequence[str] | None = None) -> int:
+    """What kubectl's own completion asks (kubectl 1.26 and later)."""
+    words = sys.argv[1:] if argv is None else argv
+    return _run(PLUGIN, PLUGIN_COMMANDS, [_COMPLETE, *words])
+
+
+#: Asked by the shells; the words behind it are those typed so far.
+_COMPLETE: Final = "__complete"
+
+
+def _complete(program: str, known: Mapping[str, Entry], words: Sequence[str]) -> int:
+    from extender.commands.completion import complete
+
+    complete(program, known, words)
+    return 0
+
+
+def _run(program: str, known: Mapping[str, Entry], argv: Sequence[str]) -> int:
     words = list(argv)
     if not words or words[0] in ("-h", "--help", "help"):
         print(_usage(program, known))
@@ -176,11 +110,17 @@ def _run(program: str, known: Commands, argv: Sequence[str]) -> int:
     if words[0] == "--version":
         print(f"{PROGRAM} {__version__}")
         return 0
+    if words[0] == _COMPLETE:
+        return _complete(program, known, words[1:])
     if words[0] not in known:
         print(f"{program}: unknown command {words[0]!r}; see {program} --help", file=sys.stderr)
         return EXIT_USAGE
+    command = known[words[0]].load()
     try:
-        return known[words[0]][1](words[1:])
+        flags = command.parse(program, words[1:])
+        if command.reads_cluster:
+            _check_environment()
+        return command.run(program, flags)
     except UsageError as error:
         print(f"{program} {words[0]}: {error}", file=sys.stderr)
         return EXIT_USAGE
@@ -189,3 +129,11 @@ def _run(program: str, known: Commands, argv: Sequence[str]) -> int:
         return EXIT_USAGE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+
+
+def _check_environment() -> None:
+    """Raises UsageError for a variable of ours that no flag of any command reads."""
+    names = unread_variables(os.environ)
+    if names:
+        parsers = (each.load().parser(PROGRAM) for each in COMMANDS.values())
+        check_spelling(names, {name for parser in parsers for name in variables_of(parser)})

@@ -1,12 +1,12 @@
-"""Command-line flags as Kubernetes components have them, each readable from the environment too.
+"""Command-line flags as Kubernetes components have them; extender.environment reads them too.
 
 A wrong flag ends the program with exit code 2 and one line.
 """
 
 import argparse
 import ipaddress
-import os
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
@@ -87,39 +87,92 @@ def whole_number(least: int, most: int) -> Any:
     return parse
 
 
-def flag_environment(command: str, flag: str) -> str:
-    """The variable that a flag reads: RUNTIMECLASS_EXTENDER_SERVE_MAX_BODY_BYTES."""
-    return f"RUNTIMECLASS_EXTENDER_{command}_{flag.strip('-')}".upper().replace("-", "_")
-
-
-class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Names the defaults that there are."""
+class _HelpFormatter(argparse.HelpFormatter):
+    """Writes a flag as it is typed, and its default where that says something."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        return super()._get_help_string(action) if action.default not in (None, []) else action.help
+        default = action.default
+        if is_boolean(action):
+            default = "true" if default else None
+        if default in (None, 0, [], argparse.SUPPRESS) or not action.help:
+            return action.help
+        return f"{action.help} (default: {default})"
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        # Not within a flag that the text names.
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(indent + each for each in self._split_lines(text, width - len(indent)))
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings:
+            return super()._format_action_invocation(action)
+        return ", ".join(action.option_strings) + _value_text(action)
+
+
+def _value_text(action: argparse.Action) -> str:
+    """What stands behind a flag in the help."""
+    if is_boolean(action):
+        return "[=true|false]"
+    if not takes_value(action):
+        return ""
+    if action.choices is not None:
+        return f" {'|'.join(map(str, action.choices))}"
+    return f" {action.metavar or action.dest.upper()}"
 
 
 class CommandParser(argparse.ArgumentParser):
-    """argparse with one-line errors and flags from the environment."""
+    """argparse with one-line errors; command is the word behind the program's name."""
 
-    def __init__(self, prog: str, description: str) -> None:
+    def __init__(self, prog: str, description: str, *, command: str = "", epilog: str = "") -> None:
         super().__init__(
             prog=prog,
             description=description,
+            epilog=epilog,
             allow_abbrev=False,
+            add_help=False,
             formatter_class=_HelpFormatter,
         )
+        self.command = command
 
     def error(self, message: str) -> NoReturn:
         one_line = " ".join(message.split())
         print(f"{self.prog}: {one_line}; see {self.prog} --help", file=sys.stderr)
         sys.exit(EXIT_USAGE)
 
-    def boolean_flag(self, flag: str, *, default: bool, help: str) -> None:
+    def format_help(self) -> str:
+        # argparse would list every flag twice.
+        words = [self._positional_text(each) for each in self._get_positional_actions()]
+        self.usage = " ".join([self.prog, "[flags]", *words])
+        return super().format_help()
+
+    @staticmethod
+    def _positional_text(action: argparse.Action) -> str:
+        name = str(action.metavar)
+        return f"[{name}]" if action.nargs == "?" else name
+
+    def boolean_flag(self, flag: str, *, default: bool | None, help: str) -> None:
         """--flag, --flag=true or --flag=false, never --flag true, as in Go."""
         self.add_argument(
             flag, action=_GoBoolean, nargs="?", const=True, default=default, type=boolean, help=help
         )
+
+    def flags(self) -> Mapping[str, argparse.Action]:
+        """By their long spelling those that set something; --help and --version do not."""
+        return {
+            option: action
+            for action in self._actions
+            for option in action.option_strings
+            if option.startswith("--") and option not in ("--help", "--version")
+        }
+
+    def options(self) -> Mapping[str, argparse.Action]:
+        """Every flag by each of its spellings."""
+        return self._option_string_actions
+
+    def positionals(self) -> Sequence[argparse.Action]:
+        return self._get_positional_actions()
 
 
 class _GoBoolean(argparse.Action):
@@ -133,48 +186,18 @@ class _GoBoolean(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def _flags(parser: argparse.ArgumentParser) -> Mapping[str, argparse.Action]:
-    return {
-        option: action
-        for action in parser._actions
-        for option in action.option_strings
-        if option.startswith("--") and option not in ("--help", "--version")
-    }
+def is_boolean(action: argparse.Action) -> bool:
+    return isinstance(action, _GoBoolean)
 
 
-def _words(flag: str, action: argparse.Action, text: str) -> list[str]:
-    """A variable's text as words of the command line. Raises argparse.ArgumentTypeError."""
-    if isinstance(action, argparse._CountAction):
-        times: int = whole_number(0, 10)(text)
-        return [flag] * times
-    repeated = isinstance(action, argparse._AppendAction)
-    values = text.split(os.pathsep) if repeated else [text]
-    for value in values:
-        if callable(action.type):
-            action.type(value)
-        if action.choices is not None and value not in action.choices:
-            raise argparse.ArgumentTypeError(f"{value!r} is none of {', '.join(action.choices)}")
-    return [f"{flag}={value}" for value in values]
+def is_repeatable(action: argparse.Action) -> bool:
+    return isinstance(action, (argparse._AppendAction, argparse._CountAction))
 
 
-def with_environment(
-    parser: CommandParser, command: str, argv: Sequence[str], environ: Mapping[str, str]
-) -> list[str]:
-    """The arguments, preceded by those that the environment sets and the command line doesn't.
+def is_counted(action: argparse.Action) -> bool:
+    return isinstance(action, argparse._CountAction)
 
-    --flag of a boolean becomes --flag=true, so that it never takes the word behind it.
-    """
-    flags = _flags(parser)
-    given = {word.partition("=")[0] for word in argv}
-    from_environment = []
-    for flag, action in flags.items():
-        name = flag_environment(command, flag)
-        text = environ.get(name)
-        if text is None or given.intersection(action.option_strings):
-            continue
-        try:
-            from_environment += _words(flag, action, text)
-        except argparse.ArgumentTypeError as error:
-            parser.error(f"{name}: {error}")
-    booleans = {flag for flag, action in flags.items() if isinstance(action, _GoBoolean)}
-    return from_environment + [f"{word}=true" if word in booleans else word for word in argv]
+
+def takes_value(action: argparse.Action) -> bool:
+    """Whether the word behind the flag is its value; a boolean takes one behind = only."""
+    return action.nargs != 0 and not is_boolean(action)

@@ -61,6 +61,8 @@ class ClusterConfig:
         self._lock = threading.Lock()
         self._loaded_at = time.monotonic()
         self.generation = 0
+        #: Of what is named without one, as kubectl has it: the context's, else "default".
+        self.namespace = "default"
         self._configuration, self._files = self._load()
         self._seen = _signature(self._files)
 
@@ -109,8 +111,10 @@ class ClusterConfig:
         configuration: Any = Configuration()
         if self._in_cluster:
             _load_in_cluster(configuration)
+            self.namespace = _in_cluster_namespace()
             return configuration, [SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"]
         documents = _load_kubeconfig(configuration, self._paths, self._context)
+        self.namespace = _namespace_of(documents, self._context)
         return configuration, [*self._paths, *_files_named(documents)]
 
 
@@ -154,6 +158,16 @@ def _load_kubeconfig(
 
     load: Any = kubernetes.config.load_kube_config
     where = os.pathsep.join(map(str, paths))
+    documents = _documents(paths)
+    _check_context(where, [document for _, document in documents], context)
+    try:
+        load(config_file=where, context=context, client_configuration=configuration)
+    except Exception as error:  # the package raises all kinds for what is wrong in the file
+        raise ConfigError(f"--kubeconfig {where}: {one_line(error)}") from None
+    return documents
+
+
+def _documents(paths: list[Path]) -> list[tuple[Path, Any]]:
     documents = []
     for path in paths:
         try:
@@ -165,13 +179,44 @@ def _load_kubeconfig(
         except RecursionError:
             raise ConfigError(f"--kubeconfig {path}: nested too deeply") from None
     if not all(isinstance(document, dict) for _, document in documents):
+        where = os.pathsep.join(map(str, paths))
         raise ConfigError(f"--kubeconfig {where}: not a kubeconfig")
-    _check_context(where, [document for _, document in documents], context)
-    try:
-        load(config_file=where, context=context, client_configuration=configuration)
-    except Exception as error:  # the package raises all kinds for what is wrong in the file
-        raise ConfigError(f"--kubeconfig {where}: {one_line(error)}") from None
     return documents
+
+
+def _in_cluster_namespace() -> str:
+    """As inClusterClientConfig.Namespace of client-go's tools/clientcmd, v1.36.2."""
+    of_variable = os.environ.get("POD_NAMESPACE")
+    if of_variable:
+        return of_variable
+    try:
+        text = (SERVICE_ACCOUNT / "namespace").read_text("utf-8")
+    except (OSError, ValueError):
+        return "default"
+    return text.strip() or "default"
+
+
+def _contexts(documents: list[tuple[Path, Any]]) -> dict[str, Any]:
+    """The contexts by name; of several files the first that has one wins."""
+    found: dict[str, Any] = {}
+    for _, document in documents:
+        contexts = document.get("contexts")
+        for each in contexts if isinstance(contexts, list) else ():
+            if isinstance(each, dict):
+                found.setdefault(str(each.get("name")), each.get("context"))
+    return found
+
+
+def _namespace_of(documents: list[tuple[Path, Any]], context: str | None) -> str:
+    current = (document.get("current-context") for _, document in documents)
+    chosen = _contexts(documents).get(context or next(filter(None, current), ""))
+    namespace = chosen.get("namespace") if isinstance(chosen, dict) else None
+    return str(namespace or "default")
+
+
+def context_names(kubeconfig: str | None) -> list[str]:
+    """The contexts that --context may name. Raises ConfigError."""
+    return sorted(_contexts(_documents(_kubeconfig_paths(kubeconfig))))
 
 
 def _check_context(where: str, documents: list[Any], context: str | None) -> None:

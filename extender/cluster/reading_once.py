@@ -21,7 +21,7 @@ from extender.decoding import (
     node_of,
     runtime_class_of,
 )
-from extender.objects import Pod
+from extender.objects import Pod, RuntimeClass
 from extender.verdict import shown
 
 T = TypeVar("T")
@@ -60,12 +60,18 @@ class ClusterReader:
 
     def read_into(self, loaded: Manifests) -> None:
         """Put all RuntimeClasses and Nodes into `loaded`, a page at a time."""
-        for raw in self._list(RUNTIME_CLASSES.path, RUNTIME_CLASSES.name):
-            runtime_class = runtime_class_of(self._decoded(raw, RawRuntimeClass))
-            loaded.runtime_classes[runtime_class.name] = runtime_class
+        loaded.runtime_classes.update(self.runtime_classes())
         for raw in self._list(NODES.path, NODES.name):
             node = node_of(self._decoded(raw, RawNode))
             loaded.nodes[node.name] = node
+
+    def runtime_classes(self) -> Mapping[str, RuntimeClass]:
+        """All of them, by name."""
+        found = (
+            runtime_class_of(self._decoded(raw, RawRuntimeClass))
+            for raw in self._list(RUNTIME_CLASSES.path, RUNTIME_CLASSES.name)
+        )
+        return {each.name: each for each in found}
 
     def pending_pods(self) -> Mapping[str, Pod]:
         """The pods in phase Pending, by NAMESPACE/NAME."""

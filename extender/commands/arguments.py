@@ -1,21 +1,76 @@
-"""Flags that commands have in common."""
+"""What a command is, and the flags that commands have in common."""
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from extender import __version__
 from extender.commands.cluster_state import Source
-from extender.flags import PROGRAM, CommandParser, with_environment
+from extender.environment import flag_variable, with_environment
+from extender.flags import PROGRAM, CommandParser
 from extender.predicates.runtimeclass import HandlerCheck
 from extender.verbs.matching import Policy
 
+#: What a kubectl plugin is called by, instead of PROGRAM.
+PLUGIN: Final = "kubectl runtimeclass"
 
-def base_parser(program: str, command: str, description: str) -> CommandParser:
-    """A parser with the flags that every command has; program is how it was called."""
-    parser = CommandParser(prog=f"{program} {command}", description=description)
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; repeatable")
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: its flags, and what runs it.
+
+    run: gets the program it was called as and the flags; the result is the exit code. It raises
+    UsageError. reads_cluster: whether it has the flags that say where the cluster is.
+    """
+
+    name: str
+    description: str
+    add_flags: Callable[[CommandParser], None]
+    run: Callable[[str, argparse.Namespace], int]
+    reads_cluster: bool = True
+
+    def parser(self, program: str) -> CommandParser:
+        """program is how it was called: PROGRAM or PLUGIN."""
+        prog = f"{program} {self.name}"
+        parser = CommandParser(prog, self.description, command=self.name)
+        parser.add_argument("-h", "--help", action="help", help="print this")
+        version = f"{PROGRAM} {__version__}"
+        parser.add_argument("--version", action="version", version=version, help="print it")
+        parser.add_argument(
+            "-v", "--verbose", action="count", default=0, help="say more; repeatable"
+        )
+        self.add_flags(parser)
+        if self.reads_cluster:
+            _add_source_flags(parser)
+            parser.epilog = _about_variables(parser)
+        return parser
+
+    def parse(self, program: str, argv: Sequence[str]) -> argparse.Namespace:
+        """The flags of a command line and of the environment; what is wrong ends the program."""
+        parser = self.parser(program)
+        return parser.parse_args(with_environment(parser, argv, os.environ))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command in the list of them; load imports it, which for serve takes 0.2 s."""
+
+    about: str
+    load: Callable[[], Command]
+
+
+def _about_variables(parser: CommandParser) -> str:
+    example = next(each for each in parser.flags() if each != "--verbose")
+    return (
+        f"Every flag is also read from the environment, {example} from"
+        f" {flag_variable(parser.command, example)}; one that may be repeated with colons between"
+        " its values. What stands on the command line wins."
+    )
+
+
+def _add_source_flags(parser: CommandParser) -> None:
     group = parser.add_argument_group("where the state of the cluster comes from")
     group.add_argument(
         "--manifests",
@@ -27,13 +82,13 @@ def base_parser(program: str, command: str, description: str) -> CommandParser:
     group.add_argument(
         "--kubeconfig",
         metavar="FILE",
-        help="of the cluster; without: the service account, else the default file",
+        help="of the cluster; without it the service account, else $KUBECONFIG, else"
+        " ~/.kube/config",
     )
     group.add_argument("--context", metavar="NAME", help="of the kubeconfig")
     parser.boolean_flag(
         "--watch-list", default=True, help="=false: lists in pages only, no streamed lists"
     )
-    return parser
 
 
 def add_policy_flags(parser: CommandParser) -> None:
@@ -51,18 +106,11 @@ def add_policy_flags(parser: CommandParser) -> None:
     )
 
 
-def command_parser(program: str, command: str, description: str) -> CommandParser:
-    """A parser for a command that prints something and ends."""
-    parser = base_parser(program, command, description)
+def add_printing_flags(parser: CommandParser) -> None:
+    """Of a command that prints something and ends."""
     parser.add_argument(
         "-o", "--output", choices=("table", "json"), default="table", help="what is printed"
     )
-    add_policy_flags(parser)
-    return parser
-
-
-def parse(parser: CommandParser, command: str, argv: Sequence[str]) -> argparse.Namespace:
-    return parser.parse_args(with_environment(parser, command, argv, os.environ))
 
 
 def source_of(flags: argparse.Namespace) -> Source:

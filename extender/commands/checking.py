@@ -2,7 +2,6 @@
 
 import argparse
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,12 +15,18 @@ from extender.checks.scheduler_config import (
     our_extenders,
 )
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
-from extender.commands.arguments import command_parser, parse, policy_of, source_of
+from extender.commands.arguments import (
+    Command,
+    add_policy_flags,
+    add_printing_flags,
+    policy_of,
+    source_of,
+)
 from extender.commands.cluster_state import ClusterState, load_cluster
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer, warn
 from extender.commands.probing import probe
 from extender.commands.progress import Progress
-from extender.flags import UsageError
+from extender.flags import CommandParser, UsageError
 from extender.printing.finding_texts import findings_document, findings_text
 from extender.verbs.matching import Policy
 from extender.verbs.support import Support
@@ -40,11 +45,9 @@ def kubernetes_version(text: str) -> tuple[int, int]:
     return int(match["major"]), int(match["minor"])
 
 
-def check_command(program: str, argv: Sequence[str]) -> int:
-    """Exit code 0 when all is sound, 1 with findings. Raises UsageError."""
-    parser = command_parser(
-        program, "check", "Lints RuntimeClasses, nodes and a kube-scheduler configuration."
-    )
+def _add_flags(parser: CommandParser) -> None:
+    add_printing_flags(parser)
+    add_policy_flags(parser)
     parser.add_argument(
         "--scheduler-config", metavar="FILE", help="a KubeSchedulerConfiguration v1 to lint too"
     )
@@ -62,7 +65,11 @@ def check_command(program: str, argv: Sequence[str]) -> int:
     parser.boolean_flag(
         "--probe", default=False, help="ask the configured extenders whether they are ready"
     )
-    flags = parse(parser, "check", argv)
+
+
+def _check(program: str, flags: argparse.Namespace) -> int:
+    """Exit code 0 when all is sound, 1 with findings. Raises UsageError."""
+    program = f"{program} check"
     if not flags.scheduler_config and (flags.probe or flags.no_admission_plugin):
         raise UsageError("--probe and --no-admission-plugin need --scheduler-config FILE")
     config = _read_config(flags.scheduler_config) if flags.scheduler_config else None
@@ -73,8 +80,8 @@ def check_command(program: str, argv: Sequence[str]) -> int:
     if config is None or source.is_given or _has_cluster():
         state = load_cluster(source, Progress())
         for warning in state.warnings:
-            warn(parser.prog, warning)
-        findings += _check_cluster(state, policy_of(flags), parser.prog)
+            warn(program, warning)
+        findings += _check_cluster(state, policy_of(flags), program)
         looked_at.append(
             f"{len(state.snapshot.runtime_classes)} RuntimeClasses,"
             f" {len(state.snapshot.nodes)} nodes"
@@ -145,3 +152,11 @@ def _read_config(name: str) -> dict[str, Any]:
     if not documents or not isinstance(documents[0], dict):
         raise UsageError(f"{where}: expected a KubeSchedulerConfiguration")
     return documents[0]
+
+
+CHECK: Final = Command(
+    "check",
+    "Lints RuntimeClasses, nodes and a kube-scheduler configuration.",
+    _add_flags,
+    _check,
+)

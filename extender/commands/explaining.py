@@ -1,16 +1,22 @@
 """explain: why a pod fits or does not, node by node."""
 
+import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from extender.cluster.manifests import ManifestError, Manifests, load_manifests, read_manifest
-from extender.commands.arguments import command_parser, parse, policy_of, source_of
+from extender.commands.arguments import (
+    Command,
+    add_policy_flags,
+    add_printing_flags,
+    policy_of,
+    source_of,
+)
 from extender.commands.cluster_state import ClusterState, load_cluster
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer, warn
 from extender.commands.progress import Progress
-from extender.flags import UsageError
+from extender.flags import CommandParser, UsageError
 from extender.objects import Pod
 from extender.printing.documents import (
     explanation_document,
@@ -27,9 +33,9 @@ from extender.verdict import shown
 _NAMED_PODS: Final = 5
 
 
-def explain_command(program: str, argv: Sequence[str]) -> int:
-    """Exit code 0 when some node fits, 1 when none does. Raises UsageError."""
-    parser = command_parser(program, "explain", "Why a pod fits or does not, node by node.")
+def _add_flags(parser: CommandParser) -> None:
+    add_printing_flags(parser)
+    add_policy_flags(parser)
     parser.add_argument("pod", nargs="?", metavar="POD", help="NAMESPACE/NAME")
     parser.add_argument(
         "-f", "--filename", metavar="FILE", help="holds the pod, YAML or JSON; - is stdin"
@@ -38,14 +44,17 @@ def explain_command(program: str, argv: Sequence[str]) -> int:
         "--nodes", choices=("all",), help="all: the verdict and the score of every node too"
     )
     parser.add_argument("-n", "--namespace", metavar="NAME", help="of a POD given without one")
-    flags = parse(parser, "explain", argv)
+
+
+def _explain(program: str, flags: argparse.Namespace) -> int:
+    """Exit code 0 when some node fits, 1 when none does. Raises UsageError."""
     if not flags.pod and not flags.filename:
         raise UsageError("POD is needed, NAMESPACE/NAME, or -f FILE that holds it")
     key = _key(flags.pod, flags.namespace) if flags.pod else None
     given = _pod_in_file(flags.filename, key) if flags.filename else None
     state = load_cluster(source_of(flags), Progress())
     for warning in state.warnings:
-        warn(parser.prog, warning)
+        warn(f"{program} explain", warning)
     pod = given or _pod_of_cluster(state, key)
     policy = policy_of(flags)
     snapshot = state.snapshot
@@ -106,3 +115,8 @@ def _pod_in_file(filename: str, key: tuple[str, str] | None) -> Pod:
         several = f"{len(loaded.pods)} Pods, name one of them: {names}"
         raise UsageError(f"-f {filename}: holds {several if names else 'no Pod'}")
     return next(iter(loaded.pods.values()))
+
+
+EXPLAIN: Final = Command(
+    "explain", "Why a pod fits or does not, node by node.", _add_flags, _explain
+)

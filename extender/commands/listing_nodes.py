@@ -1,31 +1,39 @@
 """nodes: which nodes match a RuntimeClass, and why the others don't."""
 
-from collections.abc import Sequence
+import argparse
+from typing import Final
 
-from extender.commands.arguments import command_parser, parse, policy_of, source_of
+from extender.commands.arguments import (
+    Command,
+    add_policy_flags,
+    add_printing_flags,
+    policy_of,
+    source_of,
+)
 from extender.commands.cluster_state import load_cluster
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer, warn
 from extender.commands.progress import Progress
-from extender.flags import UsageError, whole_number
+from extender.flags import CommandParser, UsageError, whole_number
 from extender.printing.documents import class_nodes_document, states_of
 from extender.printing.texts import class_nodes_text
 from extender.verbs.support import nodes_of_class
 from extender.verdict import shown
 
 
-def nodes_command(program: str, argv: Sequence[str]) -> int:
-    """Exit code 0 when some node matches, 1 when none does. Raises UsageError."""
-    parser = command_parser(
-        program, "nodes", "The nodes that match a RuntimeClass, and why the others don't."
-    )
+def _add_flags(parser: CommandParser) -> None:
+    add_printing_flags(parser)
+    add_policy_flags(parser)
     parser.add_argument("runtimeclass", metavar="CLASS", help="the name of a RuntimeClass")
     parser.add_argument(
         "--limit", type=whole_number(1, 10**9), metavar="N", help="names in each list"
     )
-    flags = parse(parser, "nodes", argv)
+
+
+def _nodes(program: str, flags: argparse.Namespace) -> int:
+    """Exit code 0 when some node matches, 1 when none does. Raises UsageError."""
     state = load_cluster(source_of(flags), Progress())
     for warning in state.warnings:
-        warn(parser.prog, warning)
+        warn(f"{program} nodes", warning)
     snapshot = state.snapshot
     runtime_class = snapshot.runtime_classes.get(flags.runtimeclass)
     if runtime_class is None:
@@ -38,3 +46,11 @@ def nodes_command(program: str, argv: Sequence[str]) -> int:
     document = class_nodes_document(runtime_class.name, nodes, states, flags.limit)
     print_answer(flags.output, document, lambda screen: class_nodes_text(document, screen))
     return EXIT_FITS if nodes.matching else EXIT_DOES_NOT_FIT
+
+
+NODES: Final = Command(
+    "nodes",
+    "The nodes that match a RuntimeClass, and why the others don't.",
+    _add_flags,
+    _nodes,
+)

@@ -50,7 +50,12 @@ class Query:
     limit: int | None
 
 
-def read_query(args: Mapping[str, str]) -> Query:
+def read_query(args: Mapping[str, str], *known: str) -> Query:
+    """known: what this endpoint reads besides output; anything else is a misspelt one."""
+    for name in args:
+        if name != "output" and name not in known:
+            there_are = ", ".join(["output", *known])
+            raise BadRequestError(f"unknown parameter {shown(name)!r}; there are: {there_are}")
     output, nodes, limit = args.get("output", "json"), args.get("nodes", ""), args.get("limit")
     if output not in ("json", "text"):
         raise BadRequestError(f"output: expected json or text, got {shown(output)!r}")
@@ -78,8 +83,9 @@ class DebugRoutes:
         self._service = service
 
     def explain(self) -> Response:
-        query = read_query(request.args)
-        if request.method == "POST":
+        asked = request.method == "GET"
+        query = read_query(request.args, "nodes", *(["pod"] if asked else []))
+        if not asked:
             args = decode_explain_args(read_body(self._service.max_body_bytes))
         else:
             namespace, name = pod_key(request.args.get("pod", ""))
@@ -121,7 +127,7 @@ class DebugRoutes:
         return _answer(document, texts.classes_text, query)
 
     def class_nodes(self, name: str) -> Response:
-        query, snapshot = read_query(request.args), self._synced()
+        query, snapshot = read_query(request.args, "limit"), self._synced()
         runtime_class = snapshot.runtime_classes.get(name)
         if runtime_class is None:
             raise NotFoundError(f'RuntimeClass "{shown(name)}" not found')

@@ -136,6 +136,33 @@ def test_flags_come_from_the_environment_too() -> None:
     assert run("nodes", "kata", env=env).returncode == 0
 
 
+@pytest.mark.parametrize("command", ["nodes kata", "check", "explain default/kata", "serve"])
+def test_a_misspelt_variable_is_one_line_and_exit_code_2(command: str) -> None:
+    name = "RUNTIMECLASS_EXTENDER_SERVE_HANDLER_CHEK"
+    result = run(*command.split(), *CLUSTER, env={name: "strict"})
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == (
+        f"runtimeclass-extender {command.split()[0]}: environment: no flag reads {name};"
+        " did you mean RUNTIMECLASS_EXTENDER_SERVE_HANDLER_CHECK?\n"
+    )
+    assert run("serve", "--help", env={name: "strict"}).returncode == 0
+
+
+def test_what_kubernetes_sets_for_a_service_of_the_same_name_breaks_nothing() -> None:
+    env = {
+        "RUNTIMECLASS_EXTENDER_SERVICE_HOST": "10.0.0.1",
+        "RUNTIMECLASS_EXTENDER_SERVICE_PORT": "8888",
+        "RUNTIMECLASS_EXTENDER_SERVICE_PORT_HTTPS": "8888",
+        "RUNTIMECLASS_EXTENDER_PORT": "tcp://10.0.0.1:8888",
+        "RUNTIMECLASS_EXTENDER_PORT_8888_TCP": "tcp://10.0.0.1:8888",
+        "RUNTIMECLASS_EXTENDER_PORT_8888_TCP_PROTO": "tcp",
+        "RUNTIMECLASS_EXTENDER_PORT_8888_TCP_PORT": "8888",
+        "RUNTIMECLASS_EXTENDER_PORT_8888_TCP_ADDR": "10.0.0.1",
+    }
+    result = run("nodes", "kata", *CLUSTER, env=env)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_a_pod_comes_from_stdin() -> None:
     pod = yaml.safe_dump(
         {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"runtimeClassName": "gvisor"}}

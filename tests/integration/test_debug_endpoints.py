@@ -165,6 +165,10 @@ def test_the_classes_of_a_node(sample: Server) -> None:
         pytest.param("/explain?pod=default/kata&nodes=some", 400, "nodes", id="nodes"),
         pytest.param("/explain?pod=default/kata&output=yaml", 400, "output", id="output"),
         pytest.param("/runtimeclasses?output=wide", 400, "output", id="output of a list"),
+        pytest.param("/explain?pod=a/b&node=all", 400, "'node'; there are", id="parameter"),
+        pytest.param("/runtimeclasses?limit=1", 400, "'limit'", id="parameter of another"),
+        pytest.param("/runtimeclasses/kata/nodes?a%0Ab=", 400, "'a?b'", id="hostile parameter"),
+        pytest.param("/nodes/kata-1?outptu=text", 400, "'outptu'", id="parameter of a node"),
         pytest.param("/runtimeclasses/none/nodes", 404, "none", id="no such class"),
         pytest.param("/runtimeclasses/kata/nodes?limit=-1", 400, "limit", id="negative limit"),
         pytest.param("/runtimeclasses/kata/nodes?limit=x", 400, "limit", id="limit of words"),
@@ -209,9 +213,9 @@ def test_a_body_that_cannot_be_read_is_a_400(sample: Server, body: bytes, place:
     [
         "/explain?pod=default/kata",
         "/explain?pod=default/plain&nodes=all",
-        "/runtimeclasses?x=1",
+        "/runtimeclasses?",
         "/runtimeclasses/kata/nodes?limit=1",
-        "/nodes/kata-1?x=1",
+        "/nodes/kata-1?",
     ],
 )
 def test_text_is_a_table_of_no_more_than_100_columns(sample: Server, path: str) -> None:

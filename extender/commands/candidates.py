@@ -1,0 +1,68 @@
+"""What a cluster has to complete a command line with.
+
+Whoever presses Tab wants an answer at once or none: a cluster that says nothing for a second, and
+whatever else goes wrong, gives no candidates.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from extender.cluster.cluster_config import ClusterConfig, ConfigError, context_names
+from extender.cluster.manifests import ManifestError, load_manifests
+from extender.cluster.reading_once import ClusterReader, ReadError
+from extender.objects import Pod, RuntimeClass
+
+Candidates = Sequence[tuple[str, str]]
+
+_PATIENCE_SECONDS: Final = 1.0
+
+
+def contexts(flags: argparse.Namespace) -> Candidates:
+    """The contexts of the kubeconfig."""
+    try:
+        return [(name, "") for name in context_names(flags.kubeconfig)]
+    except ConfigError:
+        return ()
+
+
+def runtime_classes(flags: argparse.Namespace) -> Candidates:
+    """Every RuntimeClass and its handler."""
+    try:
+        found: Mapping[str, RuntimeClass]
+        if flags.manifests:
+            found = load_manifests(flags.manifests).runtime_classes
+        else:
+            found = _reader(flags).runtime_classes()
+    except (ManifestError, ConfigError, ReadError):
+        return ()
+    return [(each.name, f"handler {each.handler}") for _, each in sorted(found.items())]
+
+
+def pods(flags: argparse.Namespace, last: str, *, plugin: bool) -> Candidates:
+    """The pods, of a cluster those that are Pending, as the program wants them named.
+
+    The plugin and -n want names of one namespace, others NAMESPACE/NAME.
+    """
+    kind, slash, _ = last.partition("/")
+    typed = f"{kind}/" if slash and kind in ("po", "pod", "pods") else ""
+    try:
+        found: Mapping[str, Pod]
+        if flags.manifests:
+            namespace = flags.namespace or ("default" if plugin else "")
+            found = load_manifests(flags.manifests).pods
+        else:
+            config = ClusterConfig(flags.kubeconfig, flags.context)
+            namespace = flags.namespace or (config.namespace if plugin else "")
+            found = _reader(flags, config).pending_pods()
+    except (ManifestError, ConfigError, ReadError):
+        return ()
+    named = [(*key.split("/", 1), pod.runtime_class_name) for key, pod in sorted(found.items())]
+    if not namespace or (slash and not typed):
+        return [(f"{of}/{name}", class_name) for of, name, class_name in named]
+    return [(f"{typed}{name}", class_name) for of, name, class_name in named if of == namespace]
+
+
+def _reader(flags: argparse.Namespace, config: ClusterConfig | None = None) -> ClusterReader:
+    config = config or ClusterConfig(flags.kubeconfig, flags.context)
+    return ClusterReader(config, silence=_PATIENCE_SECONDS)

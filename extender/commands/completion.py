@@ -1,0 +1,191 @@
+"""completion: what a shell needs to complete these commands, and the answers to what it asks.
+
+The shells' scripts hold no command and no flag: they ask `PROGRAM __complete WORD…`, the last word
+being the one to complete. The answer is that of Go's cobra (shell_completions.md, v1.9), which
+kubectl expects of a plugin too: a line a candidate, behind a tab what it is, and in the last line a
+colon and a sum of the directives below.
+"""
+
+import argparse
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Final
+
+from extender.commands.arguments import PLUGIN, Command, Entry
+from extender.commands.candidates import contexts, pods, runtime_classes
+from extender.environment import with_environment
+from extender.flags import PROGRAM, CommandParser, is_boolean, is_repeatable, takes_value
+
+#: The directives: complete file names if there is no candidate, add no space, complete no files.
+FILES: Final = 0
+NO_SPACE: Final = 2
+NO_FILES: Final = 4
+
+_SHELLS: Final = ("bash", "zsh", "fish")
+
+#: metavars whose values are files.
+_OF_FILES: Final = frozenset({"FILE", "PATH"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """(candidate, what it is) each, and the directives."""
+
+    candidates: Sequence[tuple[str, str]]
+    directive: int = NO_FILES
+
+
+def complete(program: str, known: Mapping[str, Entry], words: Sequence[str]) -> None:
+    """Print what may stand in the place of the last word."""
+    answer = answer_to(program, known, words)
+    lines = [f"{word}\t{about}" if about else word for word, about in answer.candidates]
+    sys.stdout.write("".join(f"{line}\n" for line in [*lines, f":{answer.directive}"]))
+
+
+def answer_to(program: str, known: Mapping[str, Entry], words: Sequence[str]) -> Answer:
+    """What may stand in the place of the last word, which may be empty."""
+    *before, last = words or [""]
+    if not before:
+        commands = [(name, each.about) for name, each in known.items()]
+        flags = [("--help", "print the commands"), ("--version", "print the version")]
+        return _beginning(last, [*commands, *(flags if last.startswith("-") else ())])
+    if before[0] not in known:
+        return Answer(())
+    return _Line(program, known[before[0]].load(), before[1:]).answer(last)
+
+
+def _beginning(last: str, candidates: Iterable[tuple[str, str]], directive: int = 4) -> Answer:
+    return Answer([each for each in candidates if each[0].startswith(last)], directive)
+
+
+class _Line:
+    """The words of one command, up to the one that is completed."""
+
+    def __init__(self, program: str, command: Command, words: Sequence[str]) -> None:
+        self._program = program
+        self._command = command
+        self._parser = command.parser(program)
+        self._words = words
+        self._given: set[str] = set()
+        #: The flag whose value is the next word, if any.
+        self._waiting: argparse.Action | None = None
+        self._positionals = 0
+        self._only_positionals = False
+        for word in words:
+            self._read(word)
+
+    def _read(self, word: str) -> None:
+        if self._waiting is not None:
+            self._waiting = None
+        elif self._only_positionals or not word.startswith("-") or word == "-":
+            self._positionals += 1
+        elif word == "--":
+            self._only_positionals = True
+        else:
+            name, equals, _ = word.partition("=")
+            action = self._parser.options().get(name)
+            if action is not None:
+                self._given.update(action.option_strings)
+                self._waiting = action if takes_value(action) and not equals else None
+
+    def answer(self, last: str) -> Answer:
+        if self._waiting is not None:
+            return self._values(self._waiting, last)
+        if last.startswith("-") and last != "-" and "=" in last and not self._only_positionals:
+            return self._values_behind_equals(last)
+        if last.startswith("-") and not self._only_positionals:
+            return self._flags(last)
+        positionals = self._parser.positionals()
+        if self._positionals >= len(positionals):
+            return self._flags(last) if not last and not positionals else Answer(())
+        return self._values(positionals[self._positionals], last)
+
+    def _flags(self, last: str) -> Answer:
+        found = [
+            (name, action.help or "")
+            for name, action in self._parser.options().items()
+            if name.startswith("--") and (name not in self._given or is_repeatable(action))
+        ]
+        return _beginning(last, found)
+
+    def _values_behind_equals(self, last: str) -> Answer:
+        name, _, value = last.partition("=")
+        action = self._parser.options().get(name)
+        if action is None:
+            return Answer(())
+        found = self._values(action, value)
+        return Answer(
+            [(f"{name}={word}", about) for word, about in found.candidates], found.directive
+        )
+
+    def _values(self, action: argparse.Action, last: str) -> Answer:
+        if is_boolean(action):
+            return _beginning(last, [("true", ""), ("false", "")])
+        if action.choices is not None:
+            return _beginning(last, [(str(each), "") for each in action.choices])
+        if action.metavar in _OF_FILES:
+            return Answer((), FILES)
+        return _beginning(last, self._of_the_cluster(action, last))
+
+    def _of_the_cluster(self, action: argparse.Action, last: str) -> Iterable[tuple[str, str]]:
+        flags = self._flags_so_far(action)
+        if flags is None:
+            return ()
+        if action.dest == "context":
+            return contexts(flags)
+        if action.metavar == "CLASS":
+            return runtime_classes(flags)
+        if action.metavar == "POD":
+            return pods(flags, last, plugin=self._program == PLUGIN)
+        return ()
+
+    def _flags_so_far(self, completed: argparse.Action) -> argparse.Namespace | None:
+        """What is typed, as far as it makes sense without the word that is still to come."""
+        words = list(self._words)
+        if completed.option_strings:
+            words.pop()
+        parser = self._parser
+        for positional in parser.positionals():
+            positional.nargs = "*"
+        try:
+            with contextlib.redirect_stderr(io.StringIO()):
+                return parser.parse_args(with_environment(parser, words, os.environ))
+        except SystemExit:
+            return None
+
+
+def _add_flags(parser: CommandParser) -> None:
+    parser.add_argument("shell", choices=_SHELLS, metavar="|".join(_SHELLS), help="the shell")
+
+
+_SCRIPTS: Final = {"bash": "completion.bash", "zsh": "completion.zsh", "fish": "completion.fish"}
+
+
+def _completion(program: str, flags: argparse.Namespace) -> int:
+    sys.stdout.write(script(program, flags.shell))
+    return 0
+
+
+def script(program: str, shell: str) -> str:
+    """What the shell has to read, for one of the two programs."""
+    name = program.replace(" ", "-")
+    text = files("extender.commands").joinpath(_SCRIPTS[shell]).read_text("utf-8")
+    return text.replace("PROGRAM", name).replace("FUNCTION", f"_{name.replace('-', '_')}")
+
+
+def _about() -> str:
+    return (
+        "Prints what completes commands, flags, RuntimeClasses, pods and contexts. In bash:"
+        f" source <({PROGRAM} completion bash); in zsh, after compinit:"
+        f" source <({PROGRAM} completion zsh); in fish: {PROGRAM} completion fish | source."
+        " kubectl 1.26 and later completes `kubectl runtimeclass` by itself, where"
+        " kubectl_complete-runtimeclass is in the PATH."
+    )
+
+
+COMPLETION: Final = Command("completion", _about(), _add_flags, _completion, reads_cluster=False)

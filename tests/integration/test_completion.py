@@ -1,0 +1,340 @@
+"""Completion: what the program answers, and what real shells make of it."""
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import termios
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.fakes.apiserver import (
+    NODES,
+    RUNTIME_CLASSES,
+    FakeApiServer,
+    Fault,
+    kubeconfig,
+    runtime_class,
+)
+from tests.processes import ROOT, SAMPLES
+
+BIN: Final = Path(sys.executable).parent
+CLUSTER: Final = str(SAMPLES / "cluster")
+PODS: Final = str(SAMPLES / "pods")
+
+#: No cluster is anywhere to be found.
+NOWHERE: Final = {"HOME": "/nonexistent", "KUBECONFIG": ""}
+
+#: What a shell may take for the answer.
+_SECONDS: Final = 20.0
+
+
+def asked(program: str, *words: str, **env: str) -> tuple[dict[str, str], int]:
+    """(candidates and what they are, the directive)."""
+    command = [BIN / program]
+    if program != "kubectl_complete-runtimeclass":
+        command.append(Path("__complete"))
+    result = subprocess.run(
+        [*command, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, **NOWHERE, **env},
+    )
+    assert result.stderr == ""
+    *lines, last = result.stdout.splitlines()
+    pairs = (line.partition("\t")[::2] for line in lines)
+    return dict(pairs), int(last.removeprefix(":"))
+
+
+NO_FILES: Final = 4
+
+
+@pytest.mark.parametrize(
+    ("words", "candidates", "directive"),
+    [
+        pytest.param(["ex"], ["explain"], NO_FILES, id="a command"),
+        pytest.param(["--v"], ["--version"], NO_FILES, id="a flag in place of a command"),
+        pytest.param(["nothing", ""], [], NO_FILES, id="no such command"),
+        pytest.param(["nodes", "--handler"], ["--handler-check"], NO_FILES, id="a flag"),
+        pytest.param(
+            ["nodes", "--handler-check", ""], ["auto", "strict", "off"], NO_FILES, id="its value"
+        ),
+        pytest.param(
+            ["nodes", "--handler-check=s"],
+            ["--handler-check=strict"],
+            NO_FILES,
+            id="its value behind an equals sign",
+        ),
+        pytest.param(["nodes", "-o", "j"], ["json"], NO_FILES, id="the value of a short flag"),
+        pytest.param(
+            ["explain", "--watch-list=f"], ["--watch-list=false"], NO_FILES, id="a boolean's value"
+        ),
+        pytest.param(
+            ["nodes", "--watch-list", "--manifests", CLUSTER, "ka"],
+            ["kata"],
+            NO_FILES,
+            id="a boolean takes no word",
+        ),
+        pytest.param(["nodes", "--manifests", "sch"], [], 0, id="a file"),
+        pytest.param(["check", "--scheduler-config=s"], [], 0, id="a file behind an equals sign"),
+        pytest.param(
+            ["nodes", "--manifests", CLUSTER, "w"], ["wasm", "windows-2022"], NO_FILES, id="a class"
+        ),
+        pytest.param(
+            ["nodes", f"--manifests={CLUSTER}", "kata", ""], [], NO_FILES, id="one class only"
+        ),
+        pytest.param(
+            ["explain", "--manifests", PODS, "default/kata-s"],
+            ["default/kata-stale"],
+            NO_FILES,
+            id="a pod",
+        ),
+        pytest.param(
+            ["explain", "--manifests", PODS, "-n", "default", "kata-s"],
+            ["kata-stale"],
+            NO_FILES,
+            id="a pod of a namespace",
+        ),
+        pytest.param(["nodes", "--kubeconfig", "/none", "k"], [], NO_FILES, id="no such cluster"),
+        pytest.param(["nodes", "--limit", "x", "k"], [], NO_FILES, id="a wrong flag before"),
+        pytest.param(["completion", ""], ["bash", "zsh", "fish"], NO_FILES, id="a shell"),
+    ],
+)
+def test_what_may_come_next(words: list[str], candidates: list[str], directive: int) -> None:
+    found, said = asked("runtimeclass-extender", *words)
+    assert list(found) == candidates
+    assert said == directive
+
+
+def test_a_flag_that_is_there_is_not_offered_again_unless_it_is_repeatable() -> None:
+    found, _ = asked("runtimeclass-extender", "nodes", "--manifests", "x", "-o", "json", "--")
+    assert "--manifests" in found
+    assert "--output" not in found
+    assert all(found.values()), "each says what it is"
+
+
+def test_the_plugin_offers_its_own_commands_and_names_of_one_namespace() -> None:
+    assert "serve" not in asked("kubectl-runtimeclass", "")[0]
+    for program in ("kubectl-runtimeclass", "kubectl_complete-runtimeclass"):
+        for typed, expected in (("kata-s", "kata-stale"), ("pod/kata-s", "pod/kata-stale")):
+            found, directive = asked(program, "explain", "--manifests", PODS, typed)
+            assert (found, directive) == ({expected: "kata"}, NO_FILES)
+
+
+def test_flags_of_the_environment_count() -> None:
+    found, _ = asked(
+        "runtimeclass-extender", "nodes", "", RUNTIMECLASS_EXTENDER_NODES_MANIFESTS=CLUSTER
+    )
+    assert "gvisor" in found
+
+
+# Over a cluster
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeApiServer]:
+    with FakeApiServer() as server:
+        server.put(RUNTIME_CLASSES, runtime_class("kata", "kata-qemu"))
+        server.put(RUNTIME_CLASSES, runtime_class("runc", "runc"))
+        yield server
+
+
+@pytest.fixture
+def config(cluster: FakeApiServer, tmp_path: Path) -> Path:
+    file = tmp_path / "kubeconfig"
+    file.write_text(kubeconfig(cluster.url))
+    return file
+
+
+def test_classes_pods_and_contexts_come_from_the_cluster(
+    cluster: FakeApiServer, config: Path
+) -> None:
+    document: dict[str, Any] = json.loads(config.read_text())
+    document["contexts"][0]["context"]["namespace"] = "team"
+    config.write_text(json.dumps(document))
+    items = [{"metadata": {"name": "web", "namespace": each}} for each in ("team", "other")]
+    pods = {"json": {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": items}}
+    cluster.scripts["/api/v1/pods"] = deque([pods, pods])
+    env = {"KUBECONFIG": str(config)}
+    found, _ = asked("runtimeclass-extender", "nodes", "k", **env)
+    assert found == {"kata": "handler kata-qemu"}
+    found, _ = asked("kubectl-runtimeclass", "explain", "", **env)
+    assert list(found) == ["web"]
+    found, _ = asked("runtimeclass-extender", "explain", "", **env)
+    assert list(found) == ["other/web", "team/web"]
+    found, _ = asked("runtimeclass-extender", "nodes", "--context", "", **env)
+    assert list(found) == ["there"]
+    assert not [each for each in cluster.requests if each.path == NODES]
+
+
+@pytest.mark.parametrize("fault", [Fault(status=403), Fault(cut=True), Fault(hang=True)], ids=str)
+def test_a_cluster_that_does_not_answer_gives_no_candidates_and_no_words(
+    cluster: FakeApiServer, config: Path, fault: Fault
+) -> None:
+    cluster.faults[RUNTIME_CLASSES].extend([fault] * 5)
+    assert asked("runtimeclass-extender", "nodes", "", KUBECONFIG=str(config)) == ({}, NO_FILES)
+
+
+# In real shells
+
+
+class Terminal:
+    """A shell on a terminal of its own, as a person has it."""
+
+    def __init__(self, command: list[str], folder: Path) -> None:
+        self._ours, theirs = pty.openpty()
+        # A wide one: what is typed must not be wrapped.
+        termios.tcsetwinsize(theirs, (50, 300))
+        self._process = subprocess.Popen(
+            command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=folder,
+            start_new_session=True,
+            env={
+                "PATH": f"{BIN}:/usr/bin:/bin",
+                "TERM": "xterm",
+                "HOME": str(folder),
+                "PS1": "READY> ",
+                "LC_ALL": "C.UTF-8",
+            },
+        )
+        os.close(theirs)
+        self._said = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        """What is on the terminal since the last match, without what moves the cursor."""
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\r", "", self._said)
+            match = re.search(pattern, plain)
+            if match:
+                self._said = ""
+                return match
+            left = deadline - time.monotonic()
+            assert left > 0, f"no {pattern!r} in:\n{plain}"
+            if select.select([self._ours], [], [], left)[0]:
+                self._said += os.read(self._ours, 65536).decode(errors="replace")
+
+    def completed(self, typed: str) -> str:
+        """The line as Tab leaves it."""
+        # The line becomes the arguments of printf: what stands on the terminal is printed twice.
+        self.type(f"{typed}\t\x01printf '<%s>' \x05 END\r")
+        said = self.wait_for(r"\n((?:<[^>\n]*>)+)<END>")[1]
+        return " ".join(re.findall("<(.*?)>", said))
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._ours)
+
+
+#: The shell, and what it must have read before it can complete anything.
+SHELLS: Final = {
+    "bash": (["bash", "--norc", "--noprofile", "-i"], "bind 'set bell-style none'"),
+    "zsh": (
+        ["zsh", "-f", "-i"],
+        "autoload -U compinit; compinit -u -D; unsetopt beep auto_remove_slash",
+    ),
+}
+
+PROGRAMS: Final = ("runtimeclass-extender", "kubectl-runtimeclass")
+
+
+@pytest.fixture(params=SHELLS)
+def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Terminal]:
+    command, first = SHELLS[request.param]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"no {command[0]} here")
+    (tmp_path / "a cluster.yaml").write_text("kind: RuntimeClass\n")
+    shutil.copytree(SAMPLES / "cluster", tmp_path / "manifests")
+    terminal = Terminal(command, tmp_path)
+    try:
+        terminal.wait_for("READY> ")
+        scripts = "; ".join(f"source <({each} completion {request.param})" for each in PROGRAMS)
+        terminal.type(f"{first}; {scripts}; echo LOA''DED\r")
+        terminal.wait_for("\nLOADED")
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def test_a_shell_completes_what_is_typed(terminal: Terminal) -> None:
+    program = "runtimeclass-extender"
+    for typed, completed in (
+        ("comp", "completion"),
+        ("check --kubec", "check --kubeconfig"),
+        ("nodes --handler-check st", "nodes --handler-check strict"),
+        ("nodes --handler-check=st", "nodes --handler-check=strict"),
+        ("nodes --manifests manifests/ gv", "nodes --manifests manifests/ gvisor"),
+        ("nodes --manifests=manifests/ wa", "nodes --manifests=manifests/ wasm"),
+        ("nodes --manifests manif", "nodes --manifests manifests/"),
+        ("nodes --manifests=manif", "nodes --manifests=manifests/"),
+        ("nodes --manifests a", "nodes --manifests a cluster.yaml"),
+        ("nodes none --not", "nodes none --not"),
+    ):
+        assert terminal.completed(f"{program} {typed}") == f"{program} {completed}"
+    assert terminal.completed("kubectl-runtimeclass che") == "kubectl-runtimeclass check"
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish here")
+@pytest.mark.parametrize(
+    ("typed", "candidates"),
+    [
+        ("runtimeclass-extender ch", ["check"]),
+        ("runtimeclass-extender nodes --handler-check s", ["strict"]),
+        ("runtimeclass-extender nodes --handler-check=s", ["--handler-check=strict"]),
+        (f"runtimeclass-extender nodes --manifests {CLUSTER} ", ["gvisor", "kata", "runc", "wasm"]),
+        ("runtimeclass-extender nodes --manifests sched", ["scheduler-config/"]),
+        ("runtimeclass-extender nodes --manifests=sched", ["--manifests=scheduler-config/"]),
+        ("runtimeclass-extender nodes none --not", []),
+        ("kubectl-runtimeclass exp", ["explain"]),
+    ],
+)
+def test_fish_completes_what_is_typed(typed: str, candidates: list[str], tmp_path: Path) -> None:
+    scripts = "; ".join(f"{each} completion fish | source" for each in PROGRAMS)
+    result = subprocess.run(
+        ["fish", "--no-config", "-c", f"{scripts}; complete -C '{typed}'"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, **NOWHERE, "PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(tmp_path)},
+    )
+    assert result.stderr == ""
+    found = [line.partition("\t")[0] for line in result.stdout.splitlines()]
+    assert found[: len(candidates)] == candidates
+    assert bool(found) is bool(candidates)
+
+
+def test_zsh_takes_the_script_from_its_fpath_too(tmp_path: Path) -> None:
+    if shutil.which("zsh") is None:
+        pytest.skip("no zsh here")
+    script = subprocess.run(
+        [BIN / PROGRAMS[0], "completion", "zsh"], capture_output=True, check=True
+    ).stdout
+    (tmp_path / f"_{PROGRAMS[0]}").write_bytes(script)
+    terminal = Terminal(["zsh", "-f", "-i"], tmp_path)
+    try:
+        terminal.wait_for("READY> ")
+        terminal.type("fpath+=($PWD); autoload -U compinit; compinit -u -D; echo LOA''DED\r")
+        terminal.wait_for("\nLOADED")
+        assert terminal.completed(f"{PROGRAMS[0]} ch") == f"{PROGRAMS[0]} check"
+        assert terminal.completed(f"{PROGRAMS[0]} ex") == f"{PROGRAMS[0]} explain"
+    finally:
+        terminal.close()
