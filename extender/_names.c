@@ -76,24 +76,57 @@ static uint64_t word_at(const char *place)
     return word;
 }
 
+/* Where a hash begins, and the odd numbers it multiplies by: drawn once a process. Whoever may
+ * create nodes could else choose names that all land in one place of a table. */
+static uint64_t seeds[3];
+
+static int draw_seeds(void)
+{
+    char *drawn;
+    Py_ssize_t length;
+    PyObject *os = PyImport_ImportModule("os");
+    PyObject *bytes = os == NULL ? NULL : PyObject_CallMethod(os, "urandom", "n",
+                                                             (Py_ssize_t)sizeof(seeds));
+    int result = bytes == NULL ? -1 : PyBytes_AsStringAndSize(bytes, &drawn, &length);
+    if (result == 0 && length == (Py_ssize_t)sizeof(seeds)) {
+        memcpy(seeds, drawn, sizeof(seeds));
+        seeds[1] |= 1;
+        seeds[2] |= 1;
+    }
+    Py_XDECREF(bytes);
+    Py_XDECREF(os);
+    return result;
+}
+
+/* Both halves of a product in one word. A multiplication alone keeps what two names differ in at
+ * the upper end of a word where it is, whatever it multiplies by; its upper half does not. */
+static uint64_t fold(uint64_t a, uint64_t b)
+{
+#ifdef __SIZEOF_INT128__
+    __extension__ typedef unsigned __int128 Product;
+    Product product = (Product)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+#else
+    uint64_t low = (a & UINT32_MAX) * (b & UINT32_MAX), high = (a >> 32) * (b >> 32);
+    uint64_t left = (a >> 32) * (b & UINT32_MAX), right = (a & UINT32_MAX) * (b >> 32);
+    uint64_t middle = (low >> 32) + (left & UINT32_MAX) + (right & UINT32_MAX);
+    high += (left >> 32) + (right >> 32) + (middle >> 32);
+    return ((low & UINT32_MAX) | middle << 32) ^ high;
+#endif
+}
+
 static uint64_t hash_name(const char *name, size_t length)
 {
-    uint64_t hash = 0x2545f4914f6cdd1dULL ^ (length * 0x9e3779b97f4a7c15ULL), word = 0;
+    uint64_t hash = seeds[0] + length * 0x9e3779b97f4a7c15ULL, word = 0;
     if (length >= 8) {
         const char *last = name + length - 8;
-        for (; name < last; name += 8) {
-            hash = (hash ^ word_at(name)) * 0xff51afd7ed558ccdULL;
-            hash ^= hash >> 32;
-        }
+        for (; name < last; name += 8)
+            hash = fold(hash ^ word_at(name), seeds[1]);
         word = word_at(last); /* some of it once more, rather than a word that is not full */
     } else {
         memcpy(&word, name, length);
     }
-    hash = (hash ^ word) * 0xc4ceb9fe1a85ec53ULL;
-    /* Names differ in their last characters, the upper bytes of the word; slots are chosen by the
-     * lower bits: all must reach all. */
-    hash = (hash ^ (hash >> 32)) * 0x9e3779b97f4a7c15ULL;
-    return hash ^ (hash >> 29);
+    return fold(hash ^ word, seeds[2]);
 }
 
 static Entry entry_at(const NameTable *table, uint32_t place)
@@ -643,6 +676,10 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__names(void)
 {
+    static int is_seeded; /* a table in use goes by the seeds it was filled with */
+    if (!is_seeded && draw_seeds() < 0)
+        return NULL;
+    is_seeded = 1;
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL)
         return NULL;

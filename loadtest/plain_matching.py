@@ -110,7 +110,8 @@ def _needed_features(pod: Json) -> list[tuple[str, str]]:
 
 def _lacking_feature(node: Json, handler: str, needed: list[tuple[str, str]]) -> str | None:
     for name, words in needed:
-        listed = [each for each in _handlers(node) if each.get("name", "") == handler]
+        # Of one that is listed twice the first counts.
+        listed = [each for each in _handlers(node) if each.get("name", "") == handler][:1]
         if not any((each.get("features") or {}).get(name) for each in listed):
             return words
     return None
