@@ -14,12 +14,14 @@ class Circumstances:
     """What no file says.
 
     kubernetes_version: (major, minor), None where it is not known. broken_promises: whether nodes
-    have the labels of a class but not its handler, None where no cluster was looked at.
+    have the labels of a class but not its handler, None where no cluster was looked at. in_pod:
+    whether kube-scheduler runs in a pod with a service account, None where nobody has said so.
     """
 
     admission_plugin: bool = True
     kubernetes_version: tuple[int, int] | None = None
     broken_promises: bool | None = None
+    in_pod: bool | None = None
 
 
 def read_object(value: object, place: str) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from extender.checks.client_connection import check_client_connection
 from extender.checks.config_fields import (
     Circumstances,
     SchedulerConfigError,
@@ -50,6 +51,7 @@ def check_scheduler_config(
         findings += _check_timeout(place, extender)
         findings += _check_tls(place, extender)
     findings += check_sampling(document, circumstances)
+    findings += check_client_connection(document, circumstances)
     return findings
 
 

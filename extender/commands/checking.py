@@ -63,6 +63,11 @@ def _add_flags(parser: CommandParser) -> None:
         help="kube-apiserver runs with --disable-admission-plugins=RuntimeClass",
     )
     parser.boolean_flag(
+        "--in-pod",
+        default=None,
+        help="kube-scheduler runs in a pod with a service account; =false: it does not",
+    )
+    parser.boolean_flag(
         "--probe", default=False, help="ask the configured extenders whether they are ready"
     )
 
@@ -70,8 +75,9 @@ def _add_flags(parser: CommandParser) -> None:
 def _check(program: str, flags: argparse.Namespace) -> int:
     """Exit code 0 when all is sound, 1 with findings. Raises UsageError."""
     program = f"{program} check"
-    if not flags.scheduler_config and (flags.probe or flags.no_admission_plugin):
-        raise UsageError("--probe and --no-admission-plugin need --scheduler-config FILE")
+    about_config = flags.probe or flags.no_admission_plugin or flags.in_pod is not None
+    if about_config and not flags.scheduler_config:
+        raise UsageError("--probe, --no-admission-plugin and --in-pod need --scheduler-config FILE")
     config = _read_config(flags.scheduler_config) if flags.scheduler_config else None
     source = source_of(flags)
     state = None
@@ -89,7 +95,7 @@ def _check(program: str, flags: argparse.Namespace) -> int:
     if config is not None:
         broken = any(each.check == "handler-absent" for each in findings) if state else None
         circumstances = Circumstances(
-            not flags.no_admission_plugin, flags.kubernetes_version, broken
+            not flags.no_admission_plugin, flags.kubernetes_version, broken, flags.in_pod
         )
         findings += _check_config(flags.scheduler_config, config, circumstances, flags.probe)
         looked_at.append(str(flags.scheduler_config))

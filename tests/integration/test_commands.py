@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import pty
+import re
 import select
 import socket
 import subprocess
@@ -97,6 +98,7 @@ def test_a_command_and_an_endpoint_answer_the_same() -> None:
         pytest.param(["nodes", "kata", *CLUSTER, "--context", "x"], "exclude", id="two sources"),
         pytest.param(["nodes", "kata"], "no cluster", id="no source"),
         pytest.param(["check", "--probe", *CLUSTER], "--scheduler-config", id="probe of nothing"),
+        pytest.param(["check", "--in-pod", *CLUSTER], "--scheduler-config", id="pod of nothing"),
         pytest.param(["check", "--scheduler-config", "/none"], "No such file", id="no such config"),
         pytest.param(
             ["check", "--scheduler-config", str(SAMPLES / "pods" / "pods.yaml")],
@@ -437,6 +439,7 @@ def test_a_file_with_every_mistake_has_each_of_them_found() -> None:
         "ignorable",
         "no-ca",
         "unreachable",
+        "kubeconfig",
     }
     assert all(each["what"] and each["why"] and each["fix"] for each in findings)
     ranks = [["error", "warning", "advice"].index(each["severity"]) for each in findings]
@@ -451,6 +454,26 @@ def test_a_sound_cluster_and_configuration_have_no_findings() -> None:
         *("--no-admission-plugin", "--kubernetes-version", "1.36"),
     )
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_the_configuration_of_the_readme_has_no_findings(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    file = tmp_path / "config.yaml"
+    file.write_text(block)
+    checked = ("check", "--scheduler-config", str(file))
+    result = run(*checked, "--in-pod=false", env=NOWHERE)
+    assert (result.returncode, result.stderr) == (0, "")
+    file.write_text(re.sub(r"clientConnection:\n.*\n", "", block))
+    for flags, severities in (
+        ([], ["warning"]),
+        (["--in-pod=false"], ["error"]),
+        (["--in-pod"], []),
+    ):
+        result = run(*checked, *flags, "-o", "json", env=NOWHERE)
+        findings = json.loads(result.stdout)["findings"]
+        assert [each["severity"] for each in findings] == severities
+        assert {each["check"] for each in findings} <= {"kubeconfig"}
+        assert result.returncode == (1 if severities else 0)
 
 
 # --probe

@@ -23,6 +23,7 @@ from extender.verbs.support import Support
 GOOD: Final[dict[str, Any]] = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
+    "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},
     "percentageOfNodesToScore": 100,
     "profiles": [
         {
@@ -177,6 +178,40 @@ def test_what_is_no_configuration_is_refused(document: dict[str, Any], said: str
     with pytest.raises(SchedulerConfigError) as raised:
         check_scheduler_config(document, ALONE)
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("connection", "in_pod", "expected"),
+    [
+        pytest.param({"kubeconfig": "/k"}, None, [], id="a file"),
+        pytest.param({"kubeconfig": "/k"}, False, [], id="a file, in no pod"),
+        pytest.param({"kubeconfig": "/k"}, True, [], id="a file, in a pod"),
+        pytest.param(None, None, [("kubeconfig", Severity.WARNING)], id="none, who knows where"),
+        pytest.param(None, False, [("kubeconfig", Severity.ERROR)], id="none, in no pod"),
+        pytest.param(None, True, [], id="none, in a pod"),
+        pytest.param({"qps": 9}, False, [("kubeconfig", Severity.ERROR)], id="something else"),
+        pytest.param({"kubeconfig": ""}, False, [("kubeconfig", Severity.ERROR)], id="empty"),
+        pytest.param({"kubeconfig": ""}, True, [], id="empty, in a pod"),
+        pytest.param(
+            {"kubeConfig": "/k"},
+            True,
+            [("unknown-field", Severity.ERROR)],
+            id="misspelt, which is read strictly",
+        ),
+    ],
+)
+def test_kube_scheduler_must_find_its_api_server(
+    connection: object, in_pod: bool | None, expected: list[tuple[str, Severity]]
+) -> None:
+    document = {**GOOD, "clientConnection": connection}
+    findings = check_scheduler_config(document, replace(ALONE, in_pod=in_pod))
+    assert [(each.check, each.severity) for each in findings] == expected
+
+
+@pytest.mark.parametrize("connection", [1, [], {"kubeconfig": 1}, {"kubeconfig": ["/k"]}], ids=str)
+def test_a_client_connection_of_a_wrong_type_is_told(connection: object) -> None:
+    with pytest.raises(SchedulerConfigError, match="clientConnection"):
+        check_scheduler_config({**GOOD, "clientConnection": connection}, ALONE)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,57 @@
+"""Whether kube-scheduler finds its API server.
+
+cmd/kube-scheduler/app/options/options.go (ApplyTo, createKubeConfig) and BuildConfigFromFlags of
+client-go's tools/clientcmd, v1.36.2: with --config, kube-scheduler does not read its --kubeconfig
+flag; with no clientConnection.kubeconfig it takes the service account of its pod, and outside of
+one ends.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from extender.checks.config_fields import Circumstances, SchedulerConfigError, read_object
+from extender.checks.finding import Finding, Severity
+from extender.verdict import shown
+
+#: ClientConnectionConfiguration of k8s.io/component-base/config/v1alpha1, v1.36.2.
+_KEYS: Final = ("kubeconfig", "acceptContentTypes", "contentType", "qps", "burst")
+
+_PLACE: Final = "clientConnection"
+
+
+def check_client_connection(
+    document: Mapping[str, Any], circumstances: Circumstances
+) -> Iterator[Finding]:
+    connection = read_object(document.get(_PLACE), _PLACE)
+    for key in connection:
+        if key not in _KEYS:
+            near = difflib.get_close_matches(str(key), _KEYS, 1)
+            value = shown(str(connection[key]))
+            yield Finding(
+                Severity.ERROR,
+                "unknown-field",
+                f"{_PLACE}.{shown(str(key))} is no field of a client connection",
+                "kube-scheduler reads v1 strictly and does not start",
+                f"{near[0]}: {value}" if near else f"remove {shown(str(key))}",
+            )
+    kubeconfig = connection.get("kubeconfig")
+    if kubeconfig is not None and not isinstance(kubeconfig, str):
+        raise SchedulerConfigError(
+            f"{_PLACE}.kubeconfig: expected a string, got {type(kubeconfig).__name__}"
+        )
+    if kubeconfig or circumstances.in_pod:
+        return
+    ends = (
+        "kube-scheduler ends with: invalid configuration: no configuration has been provided"
+        " (its own --kubeconfig is not read beside --config)"
+    )
+    sure = circumstances.in_pod is False
+    unless = "" if sure else ", unless it runs in a pod with a service account; --in-pod says so"
+    yield Finding(
+        Severity.ERROR if sure else Severity.WARNING,
+        "kubeconfig",
+        f"{_PLACE}.kubeconfig is {'empty' if kubeconfig is not None else 'missing'}",
+        f"{ends}{unless}",
+        "clientConnection: {kubeconfig: /etc/kubernetes/scheduler.conf}",
+    )
