@@ -12,17 +12,22 @@ import yaml
 from msgspec import Raw, Struct
 
 from extender.decoding import (
+    WORKLOAD_GROUPS,
     DecodeError,
+    RawDaemonSet,
     RawNamespace,
     RawNode,
     RawPod,
     RawRuntimeClass,
+    RawWorkload,
     convert,
     decode,
     explained_pod_of,
     node_of,
     runtime_class_of,
     strings,
+    template_pod_of,
+    with_daemon_tolerations,
 )
 from extender.objects import Node, Pod, RuntimeClass
 from extender.validation import validate_node_name, validate_runtimeclass
@@ -45,6 +50,8 @@ class Manifests:
     """What the files hold, by name; pods by NAMESPACE/NAME. Warnings are for a person to read.
 
     Of Namespaces only the annotations are kept: the webhook's default classes stand in them.
+    templates: the pods that workloads make, by kind and the workload's NAMESPACE/NAME; where it is
+    None, workloads are ignored as other kinds are.
     """
 
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -52,6 +59,7 @@ class Manifests:
     pods: dict[str, Pod] = field(default_factory=dict)
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    templates: dict[tuple[str, str], Pod] | None = None
 
 
 class _Header(Struct, rename="camel"):
@@ -123,7 +131,8 @@ def load_manifests(paths: Sequence[str], loaded: Manifests | None = None) -> Man
         except OSError as error:
             raise ManifestError(f"{file}: {error.strerror}") from None
         read_manifest(text, str(file), loaded)
-    if not (loaded.nodes or loaded.runtime_classes or loaded.pods or loaded.namespaces):
+    found = (loaded.nodes, loaded.runtime_classes, loaded.pods, loaded.namespaces, loaded.templates)
+    if not any(found):
         loaded.warnings.append(f"no Node, RuntimeClass or Pod in {', '.join(paths)}")
     return loaded
 
@@ -220,6 +229,11 @@ def _take(document: Document, default_kind: str, loaded: Manifests) -> None:
             _TAKERS[kind](document, loaded)
         except DecodeError as error:
             raise ManifestError(f"{_named(kind, _name_of(document))}: {error}") from None
+    elif loaded.templates is not None and WORKLOAD_GROUPS.get(kind) == group:
+        try:
+            _take_workload(document, kind, loaded, loaded.templates)
+        except DecodeError as error:
+            raise ManifestError(f"{_named(kind, _name_of(document))}: {error}") from None
 
 
 def _name_of(document: Document) -> str:
@@ -279,6 +293,19 @@ def _take_pod(document: Document, loaded: Manifests) -> None:
     if key in loaded.pods:
         loaded.warnings.append(_twice("Pod", key))
     loaded.pods[key] = pod
+
+
+def _take_workload(
+    document: Document, kind: str, loaded: Manifests, templates: dict[tuple[str, str], Pod]
+) -> None:
+    raw = document if isinstance(document, Raw) else Raw(msgspec.json.encode(document))
+    pod = template_pod_of(decode(raw, RawWorkload), kind)
+    if kind == "DaemonSet":
+        pod = with_daemon_tolerations(pod, decode(raw, RawDaemonSet))
+    key = f"{pod.namespace or 'default'}/{pod.name}"
+    if (kind, key) in templates:
+        loaded.warnings.append(_twice(kind, key))
+    templates[kind, key] = pod
 
 
 def _take_namespace(document: Document, loaded: Manifests) -> None:

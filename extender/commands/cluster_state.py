@@ -36,12 +36,16 @@ class Pods(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """taints are all that nodes have, of every effect; warnings are for a person to read."""
+    """taints are all that nodes have, of every effect; warnings are for a person to read.
+
+    namespace: of what is named without one, as kubectl has it.
+    """
 
     snapshot: Snapshot
     taints: frozenset[Taint]
     pods: Pods
     warnings: list[str] = field(default_factory=list)
+    namespace: str = "default"
 
 
 def load_cluster(source: Source, progress: Progress) -> ClusterState:
@@ -54,18 +58,19 @@ def load_cluster(source: Source, progress: Progress) -> ClusterState:
             if source.manifests:
                 load_manifests(source.manifests, loaded)
                 return _state(loaded, ManifestPods(loaded))
-            reader = ClusterReader(ClusterConfig(source.kubeconfig, source.context))
+            config = ClusterConfig(source.kubeconfig, source.context)
+            reader = ClusterReader(config)
             reader.read_into(loaded)
         except (ManifestError, ConfigError, ReadError) as error:
             raise UsageError(str(error)) from None
-        return _state(loaded, LivePods(reader))
+        return _state(loaded, LivePods(reader), config.namespace)
 
 
-def _state(loaded: Manifests, pods: Pods) -> ClusterState:
+def _state(loaded: Manifests, pods: Pods, namespace: str = "default") -> ClusterState:
     store = SnapshotStore()
     store.replace_all(loaded.nodes.values(), loaded.runtime_classes.values())
     taints = frozenset(taint for node in loaded.nodes.values() for taint in node.taints)
-    return ClusterState(store.snapshot, taints, pods, loaded.warnings)
+    return ClusterState(store.snapshot, taints, pods, loaded.warnings, namespace)
 
 
 class ManifestPods:

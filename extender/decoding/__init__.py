@@ -25,10 +25,19 @@ from extender.decoding.reading import (
     strings,
 )
 from extender.decoding.runtime_classes import RawNamespace, RawRuntimeClass, runtime_class_of
+from extender.decoding.workloads import (
+    WORKLOAD_GROUPS,
+    RawDaemonSet,
+    RawWorkload,
+    template_pod_of,
+    with_daemon_tolerations,
+)
 
 __all__ = [
+    "WORKLOAD_GROUPS",
     "DecodeError",
     "NodeReader",
+    "RawDaemonSet",
     "RawHandler",
     "RawMetadata",
     "RawNamespace",
@@ -38,6 +47,7 @@ __all__ = [
     "RawTaint",
     "RawTimedToleration",
     "RawToleration",
+    "RawWorkload",
     "StringList",
     "StringMap",
     "convert",
@@ -51,5 +61,7 @@ __all__ = [
     "runtime_class_of",
     "strings",
     "taints_of",
+    "template_pod_of",
     "tolerations_of",
+    "with_daemon_tolerations",
 ]

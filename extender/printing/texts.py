@@ -29,7 +29,7 @@ def explanation_text(document: Document, screen: Screen) -> str:
     """Why a pod fits or does not: the nodes by reason, what is required, what to mend."""
     name = document["runtimeClass"]
     unnamed = " (without a name)" if document["pod"].endswith("/") else ""
-    head = f"Pod {shown(document['pod'])}{unnamed}" + (
+    head = f"{document.get('kind', 'Pod')} {shown(document['pod'])}{unnamed}" + (
         f", RuntimeClass {shown(name)}" if name else ""
     )
     parts = [

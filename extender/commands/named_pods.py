@@ -1,0 +1,138 @@
+"""Which pod a person means: by POD, by -f FILE, or by both."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from extender.cluster.manifests import ManifestError, Manifests, load_manifests, read_manifest
+from extender.commands.arguments import PLUGIN
+from extender.flags import UsageError
+from extender.objects import Pod
+from extender.verdict import shown
+
+POD: Final = "Pod"
+
+#: What kubectl calls the kinds, in small letters.
+_KINDS: Final = {
+    word: kind
+    for kind, words in {
+        POD: "po pod pods",
+        "CronJob": "cj cronjob cronjobs",
+        "DaemonSet": "ds daemonset daemonsets",
+        "Deployment": "deploy deployment deployments",
+        "Job": "job jobs",
+        "PodTemplate": "podtemplate podtemplates",
+        "ReplicaSet": "rs replicaset replicasets",
+        "ReplicationController": "rc replicationcontroller replicationcontrollers",
+        "StatefulSet": "sts statefulset statefulsets",
+    }.items()
+    for word in words.split()
+}
+
+#: Named of those that a file holds.
+_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PodName:
+    """What POD says; kind and namespace are empty where it says none."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def means(self, kind: str, key: str) -> bool:
+        """Whether it is this object of a file; key is NAMESPACE/NAME."""
+        namespace, _, name = key.partition("/")
+        return name == self.name and self.kind in ("", kind) and self.namespace in ("", namespace)
+
+
+def pod_name(text: str, namespace: str | None, program: str, *, of_file: bool) -> PodName:
+    """Read POD. Raises UsageError.
+
+    With the plugin or -n it is NAME, pod/NAME or NAMESPACE/NAME, otherwise NAMESPACE/NAME. of_file:
+    an object of -f is meant, for which NAME or KIND/NAME is enough.
+    """
+    first, slash, name = text.partition("/")
+    if not slash:
+        first, name = "", text
+    kind = _KINDS.get(first.casefold(), "") if namespace or of_file or program == PLUGIN else ""
+    if kind:
+        first = ""
+    if namespace and first and first != namespace:
+        raise UsageError(f"POD {shown(text)} is not of --namespace {shown(namespace)}")
+    short = bool(namespace) or of_file or program == PLUGIN
+    if not name or "/" in name or (slash and not kind and not first) or not (first or short):
+        forms = "NAME, pod/NAME or NAMESPACE/NAME" if short else "NAMESPACE/NAME"
+        raise UsageError(f"POD {shown(text)!r}: expected {forms}")
+    if not of_file and kind not in ("", POD):
+        raise UsageError(
+            f"POD {shown(text)}: only pods are looked up; for what a {kind} makes,"
+            f" kubectl get {shown(text)} -o yaml | {program} explain -f -"
+        )
+    return PodName(kind, first or namespace or "", name)
+
+
+def object_in_file(filename: str, wanted: PodName | None, namespace: str | None) -> tuple[str, Pod]:
+    """(kind, pod) of the one Pod or workload of a file, or of several the one that is named.
+
+    A workload stands for the pod that it makes. Raises UsageError.
+    """
+    found = _objects(filename)
+    if wanted is None and namespace:
+        there = {
+            (kind, key): pod
+            for (kind, key), pod in found.items()
+            if pod.namespace in ("", namespace)
+        }
+        if found and not there:
+            raise UsageError(
+                f"-f {filename}: has {_names(found)}, none of --namespace {shown(namespace)}"
+            )
+        found = there
+    if wanted is not None:
+        chosen = {
+            (kind, key): pod
+            for (kind, key), pod in found.items()
+            if wanted.means(kind, key if pod.namespace else f"{wanted.namespace}/{pod.name}")
+        }
+        if not chosen:
+            said = "/".join(filter(None, (wanted.kind, wanted.namespace, wanted.name)))
+            raise UsageError(
+                f"-f {filename}: has {_names(found) or 'no Pod or workload'}, not {shown(said)}"
+            )
+        found = chosen
+    if not found:
+        raise UsageError(f"-f {filename}: holds no Pod or workload")
+    if len(found) > 1:
+        kinds = {kind for kind, _ in found}
+        what = f"{kinds.pop()}s" if len(kinds) == 1 else "objects"
+        raise UsageError(
+            f"-f {filename}: holds {len(found)} {what}, name one of them: {_names(found)}"
+        )
+    (((kind, _), pod),) = found.items()
+    of_name = wanted.namespace if wanted else ""
+    return kind, replace(pod, namespace=pod.namespace or of_name or namespace or "")
+
+
+def _names(found: Mapping[tuple[str, str], Pod]) -> str:
+    names = [key if kind == POD else f"{kind} {key}" for kind, key in found]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(map(shown, names[:_NAMED])) + more
+
+
+def _objects(filename: str) -> Mapping[tuple[str, str], Pod]:
+    """The Pods and workloads of a file, by kind and NAMESPACE/NAME."""
+    loaded = Manifests(templates={})
+    try:
+        if filename == "-":
+            read_manifest(sys.stdin.buffer.read(), "stdin", loaded)
+        elif Path(filename).is_dir():
+            raise UsageError(f"-f {filename}: is a folder, expected a file with a Pod or workload")
+        else:
+            load_manifests([filename], loaded)
+    except ManifestError as error:
+        raise UsageError(str(error)) from None
+    return {(POD, key): pod for key, pod in loaded.pods.items()} | (loaded.templates or {})

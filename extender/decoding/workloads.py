@@ -1,0 +1,110 @@
+"""Workloads: the pod that a Deployment, a Job and the like make."""
+
+from dataclasses import replace
+from typing import Final
+
+from msgspec import Struct
+
+from extender.decoding.pods import NO_METADATA, RawMetadata, RawPod, explained_pod_of
+from extender.decoding.reading import DecodeError
+from extender.objects import Pod, Toleration
+
+#: The kinds that have a template, by the group of their apiVersion.
+WORKLOAD_GROUPS: Final = {
+    "CronJob": "batch",
+    "DaemonSet": "apps",
+    "Deployment": "apps",
+    "Job": "batch",
+    "PodTemplate": "",
+    "ReplicaSet": "apps",
+    "ReplicationController": "",
+    "StatefulSet": "apps",
+}
+
+#: What the DaemonSet controller gives every pod, and those of the host's network besides
+#: (pkg/controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations, v1.36.2).
+_DAEMON_TOLERATIONS: Final = tuple(
+    Toleration(f"node.kubernetes.io/{key}", "Exists", "", effect)
+    for key, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
+)
+_ON_HOST_NETWORK: Final = Toleration(
+    "node.kubernetes.io/network-unavailable", "Exists", "", "NoSchedule"
+)
+
+
+class _HostNetworkSpec(Struct, rename="camel"):
+    host_network: bool | None = None
+
+
+class _HostNetworkTemplate(Struct):
+    spec: _HostNetworkSpec | None = None
+
+
+class _HostNetworkWorkloadSpec(Struct):
+    template: _HostNetworkTemplate | None = None
+
+
+class RawDaemonSet(Struct):
+    """What only a DaemonSet's template is read for."""
+
+    spec: _HostNetworkWorkloadSpec | None = None
+
+
+class _TemplateSpec(Struct):
+    template: RawPod | None = None
+
+
+class _JobTemplate(Struct):
+    spec: _TemplateSpec | None = None
+
+
+class _WorkloadSpec(Struct, rename="camel"):
+    template: RawPod | None = None
+    job_template: _JobTemplate | None = None
+
+
+class RawWorkload(Struct):
+    metadata: RawMetadata | None = None
+    spec: _WorkloadSpec | None = None
+    #: Of a PodTemplate, which has no spec.
+    template: RawPod | None = None
+
+
+def template_pod_of(raw: RawWorkload, kind: str) -> Pod:
+    """The pod that the workload makes, by the workload's own name and namespace.
+
+    Raises DecodeError when it has no template, or one of a wrong type.
+    """
+    template, place = _template_of(raw, kind)
+    if template is None:
+        raise DecodeError(f"{place}: missing")
+    metadata = raw.metadata or NO_METADATA
+    pod = explained_pod_of(template, place)
+    return replace(pod, namespace=metadata.namespace or "", name=metadata.name or "", uid="")
+
+
+def with_daemon_tolerations(pod: Pod, raw: RawDaemonSet) -> Pod:
+    """The pod with what the DaemonSet controller adds."""
+    template = raw.spec.template if raw.spec else None
+    on_host = bool(template and template.spec and template.spec.host_network)
+    added = (*_DAEMON_TOLERATIONS, *((_ON_HOST_NETWORK,) if on_host else ()))
+    missing = tuple(each for each in added if each not in pod.tolerations)
+    return replace(pod, tolerations=(*pod.tolerations, *missing))
+
+
+def _template_of(raw: RawWorkload, kind: str) -> tuple[RawPod | None, str]:
+    """The template and its place."""
+    if kind == "PodTemplate":
+        return raw.template, "template"
+    spec = raw.spec or _WorkloadSpec()
+    if kind == "CronJob":
+        job = spec.job_template.spec if spec.job_template else None
+        return (job.template if job else None), "spec.jobTemplate.spec.template"
+    return spec.template, "spec.template"
