@@ -166,6 +166,7 @@ class Node:
     handlers: frozenset[Handler] = frozenset()
     unschedulable: bool = False
     is_docker: bool = False
+    is_windows: bool = False
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
 
@@ -183,6 +184,7 @@ class Shape:
     handlers: frozenset[Handler] = frozenset()
     unschedulable: bool = False
     is_docker: bool = False
+    is_windows: bool = False
 
 
 def shape_of(node: Node, wanted: Collection[tuple[str, str]]) -> Shape:
@@ -193,4 +195,5 @@ def shape_of(node: Node, wanted: Collection[tuple[str, str]]) -> Shape:
         node.handlers,
         node.unschedulable,
         node.is_docker,
+        node.is_windows,
     )

@@ -108,8 +108,16 @@ def _needed_features(pod: Json) -> list[tuple[str, str]]:
     return needed
 
 
+def _os(node: Json) -> str:
+    told = node.get("status", {}).get("nodeInfo", {}).get("operatingSystem")
+    labels = node.get("metadata", {}).get("labels") or {}
+    return str(told or labels.get("kubernetes.io/os", ""))
+
+
 def _lacking_feature(node: Json, handler: str, needed: list[tuple[str, str]]) -> str | None:
     for name, words in needed:
+        if name == "userNamespaces" and _os(node) == "windows":
+            continue  # its kubelet ignores hostUsers
         # Of one that is listed twice the first counts.
         listed = [each for each in _handlers(node) if each.get("name", "") == handler][:1]
         if not any((each.get("features") or {}).get(name) for each in listed):

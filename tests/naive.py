@@ -20,7 +20,9 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 def _features(pod: Pod, node: Node, handler: str) -> str:
     of_handler = [each for each in node.handlers if each.name == handler]
-    if pod.features.user_namespaces and not any(h.user_namespaces for h in of_handler):
+    # The Windows kubelet ignores hostUsers.
+    of_users = node.is_windows or any(h.user_namespaces for h in of_handler)
+    if pod.features.user_namespaces and not of_users:
         return "user namespaces"
     if pod.features.recursive_read_only_mounts and not any(
         h.recursive_read_only_mounts for h in of_handler

@@ -14,7 +14,7 @@ from extender.admission.pod import ReviewedPod
 from extender.admission.tolerations import surviving
 from extender.objects import RuntimeClass
 from extender.predicates.node_selector import conflicting_key
-from extender.validation import canonical_quantity, quantities_equal
+from extender.validation import amounts_equal_in_pods, canonical_quantity
 from extender.validation.errors import go_quote
 from extender.validation.tolerations import TolerationFields
 from extender.verdict import MAX_QUOTED, shown
@@ -118,7 +118,7 @@ def validate(pod: ReviewedPod, runtime_class: RuntimeClass | None) -> Refusal | 
 
 
 def _equal(a: Mapping[str, str], b: Mapping[str, str]) -> bool:
-    return a.keys() == b.keys() and all(quantities_equal(a[name], b[name]) for name in a)
+    return a.keys() == b.keys() and all(amounts_equal_in_pods(a[name], b[name]) for name in a)
 
 
 def _conflict(key: str, of_pod: str, of_class: str) -> Refusal:

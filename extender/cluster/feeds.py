@@ -21,6 +21,7 @@ from extender.decoding import (
     decode,
     handlers_of,
     is_docker,
+    is_windows,
     runtime_class_of,
     strings,
     taints_of,
@@ -186,6 +187,7 @@ class _NodeSpec(Struct):
 
 class _NodeInfo(Struct, rename="camel"):
     container_runtime_version: str | None = None
+    operating_system: str | None = None
 
 
 class _NodeStatus(Struct, rename="camel"):
@@ -202,6 +204,7 @@ class _NodeObject(Struct):
 
 _NO_SPEC: Final = _NodeSpec()
 _NO_STATUS: Final = _NodeStatus()
+_NO_INFO: Final = _NodeInfo()
 _NO_METADATA: Final = _NodeMetadata()
 
 
@@ -212,6 +215,7 @@ class _Source(Struct, frozen=True, gc=False):
     handlers: bytes
     unschedulable: bool
     docker: bool
+    windows: bool
     bare: Shape
 
 
@@ -234,7 +238,7 @@ class NodeFeed(Feed[HeldNode]):
     def __init__(self, store: SnapshotStore) -> None:
         super().__init__()
         self._store = store
-        self._sources: dict[tuple[bytes, bytes, bool, bool], _Source] = {}
+        self._sources: dict[tuple[bytes, bytes, bool, bool, bool], _Source] = {}
 
     def _decode(self, raw: Raw) -> Seen[HeldNode]:
         node = decode(raw, _NodeObject, "Node")
@@ -244,7 +248,8 @@ class NodeFeed(Feed[HeldNode]):
         before = self._held.get(name)
         if before is None:
             _checked_name(metadata.name)
-        labels, source = bytes(metadata.labels), self._source(spec, node.status or _NO_STATUS)
+        labels = bytes(metadata.labels)
+        source = self._source(spec, node.status or _NO_STATUS, labels)
         # kube-apiserver writes labels in canonical form, so the bytes tell in most cases.
         if before is None or labels != before.labels:
             labels = self._canonical(labels)
@@ -257,15 +262,19 @@ class NodeFeed(Feed[HeldNode]):
         return Seen(name, version, newest, HeldNode(newest, labels, source))
 
     def _canonical(self, labels: bytes) -> bytes:
-        return canonical_labels(strings(decode(labels, _Labels, "Node.metadata.labels")))
+        return canonical_labels(_labels_of(labels))
 
-    def _source(self, spec: _NodeSpec, status: _NodeStatus) -> _Source:
-        info = status.node_info
+    def _source(self, spec: _NodeSpec, status: _NodeStatus, labels: bytes) -> _Source:
+        info = status.node_info or _NO_INFO
+        # A kubelet tells its system; the labels are looked into only where one did not, and only
+        # if they can say "windows": they come with every heartbeat.
+        look = not info.operating_system and (b'"windows"' in labels or b"\\" in labels)
         key = (
             bytes(spec.taints),
             bytes(status.runtime_handlers),
             bool(spec.unschedulable),
-            is_docker(info.container_runtime_version if info else None),
+            is_docker(info.container_runtime_version),
+            is_windows(info.operating_system, _labels_of(labels) if look else {}),
         )
         source = self._sources.get(key)
         if source is None:
@@ -288,13 +297,20 @@ def _observed(name: bytes, held: HeldNode) -> ObservedNode:
     return ObservedNode(name, held.labels, held.source.bare)
 
 
-def _bare_shape(taints: bytes, handlers: bytes, unschedulable: bool, docker: bool) -> Shape:
+def _labels_of(raw: bytes) -> Mapping[str, str]:
+    return strings(decode(raw, _Labels, "Node.metadata.labels"))
+
+
+def _bare_shape(
+    taints: bytes, handlers: bytes, unschedulable: bool, docker: bool, windows: bool
+) -> Shape:
     node = Node(
         "",
         taints=taints_of(decode(taints, _Taints, "Node.spec.taints")),
         handlers=handlers_of(decode(handlers, _Handlers, "Node.status.runtimeHandlers")),
         unschedulable=unschedulable,
         is_docker=docker,
+        is_windows=windows,
     )
     return shape_of(node, ())
 

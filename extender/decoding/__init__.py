@@ -14,7 +14,7 @@ from extender.decoding.constraints import (
     taints_of,
     tolerations_of,
 )
-from extender.decoding.nodes import NodeReader, RawNode, is_docker, node_of
+from extender.decoding.nodes import NodeReader, RawNode, is_docker, is_windows, node_of
 from extender.decoding.pods import RawMetadata, RawPod, explained_pod_of, pod_of
 from extender.decoding.reading import (
     DecodeError,
@@ -55,6 +55,7 @@ __all__ = [
     "explained_pod_of",
     "handlers_of",
     "is_docker",
+    "is_windows",
     "node_of",
     "pod_of",
     "quantities_of",

@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from extender.objects import Handler, Taint, Toleration
+from extender.validation import trimmed_quantity
 
 
 class RawToleration(Struct):
@@ -77,4 +78,8 @@ def handlers_of(raw: list[RawHandler | None] | None) -> frozenset[Handler]:
 
 
 def quantities_of(raw: dict[str, str | int | float | None] | None) -> Mapping[str, str]:
-    return {name: "0" if value is None else str(value) for name, value in (raw or {}).items()}
+    """Amounts by resource, as they were written but for the blanks around them."""
+    return {
+        name: "0" if value is None else trimmed_quantity(str(value))
+        for name, value in (raw or {}).items()
+    }

@@ -1,5 +1,6 @@
 """Nodes, one by one or by the thousand."""
 
+from collections.abc import Mapping
 from typing import Final, TypeVar
 
 from msgspec import Raw, Struct
@@ -17,6 +18,10 @@ class _NodeSpec(Struct):
 
 class _NodeInfo(Struct, rename="camel"):
     container_runtime_version: str | None = None
+    operating_system: str | None = None
+
+
+_NO_INFO: Final = _NodeInfo()
 
 
 class _NodeStatus(Struct, rename="camel"):
@@ -43,16 +48,31 @@ def is_docker(container_runtime_version: str | None) -> bool:
     return (container_runtime_version or "").startswith("docker://")
 
 
+#: The label that stands in for status.nodeInfo.operatingSystem where that is empty.
+OS_LABEL: Final = "kubernetes.io/os"
+_WINDOWS: Final = "windows"
+
+
+def is_windows(operating_system: str | None, labels: Mapping[str, str]) -> bool:
+    """Whether a node's kubelet is one for Windows; operating_system is what nodeInfo has.
+
+    The kubelet goes by its own GOOS, which is what it reports (pkg/kubelet/nodestatus, v1.36.2).
+    """
+    return (operating_system or labels.get(OS_LABEL)) == _WINDOWS
+
+
 def node_of(raw: RawNode) -> Node:
     metadata = raw.metadata or NO_METADATA
     spec, status = raw.spec or _NodeSpec(), raw.status or _NodeStatus()
+    info, labels = status.node_info or _NO_INFO, strings(metadata.labels)
     return Node(
         metadata.name or "",
-        strings(metadata.labels),
+        labels,
         taints_of(spec.taints),
         handlers_of(status.runtime_handlers),
         bool(spec.unschedulable),
-        is_docker(status.node_info.container_runtime_version if status.node_info else None),
+        is_docker(info.container_runtime_version),
+        is_windows(info.operating_system, labels),
     )
 
 
@@ -116,12 +136,13 @@ class NodeReader:
             )
             handlers = handlers_of(reported)
             _remember(self._handlers, bytes(status.runtime_handlers), handlers)
-        info = status.node_info
+        info, labels = status.node_info or _NO_INFO, strings(metadata.labels)
         return Node(
             metadata.name or "",
-            strings(metadata.labels),
+            labels,
             taints,
             handlers,
             bool(spec.unschedulable),
-            is_docker(info.container_runtime_version if info else None),
+            is_docker(info.container_runtime_version),
+            is_windows(info.operating_system, labels),
         )

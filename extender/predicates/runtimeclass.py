@@ -102,7 +102,8 @@ def feature_reason(
         return None
     name, handler = (runtime_class.name, runtime_class.handler) if runtime_class else ("", "")
     offered = _features_of(shape, handler)
-    if needed.user_namespaces and not offered.user_namespaces:
+    # The Windows kubelet ignores hostUsers (pkg/kubelet/userns/userns_manager_windows.go, v1.36.2).
+    if needed.user_namespaces and not offered.user_namespaces and not shape.is_windows:
         return feature_lacking(name, handler, "user namespaces")
     if needed.recursive_read_only_mounts and not offered.recursive_read_only_mounts:
         return feature_lacking(name, handler, "recursive read-only mounts")

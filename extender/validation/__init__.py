@@ -5,15 +5,23 @@ Answers are lists of FieldError, empty for a valid object, in the texts of the A
 
 from extender.validation.errors import FieldError
 from extender.validation.names import validate_node_name
-from extender.validation.quantity import canonical_quantity, parse_quantity, quantities_equal
+from extender.validation.quantity import (
+    amounts_equal_in_pods,
+    canonical_quantity,
+    parse_quantity,
+    quantities_equal,
+    trimmed_quantity,
+)
 from extender.validation.runtimeclass import validate_runtimeclass, validate_runtimeclass_update
 from extender.validation.tolerations import validate_tolerations
 
 __all__ = [
     "FieldError",
+    "amounts_equal_in_pods",
     "canonical_quantity",
     "parse_quantity",
     "quantities_equal",
+    "trimmed_quantity",
     "validate_node_name",
     "validate_runtimeclass",
     "validate_runtimeclass_update",

@@ -11,7 +11,12 @@ from decimal import ROUND_UP, Decimal
 from extender.validation.decoding import DecodeError, read_object, read_text
 from extender.validation.errors import FieldError, forbidden, go_json, go_quote, invalid
 from extender.validation.names import label_key_faults
-from extender.validation.quantity import canonical_quantity, is_integral, parse_quantity
+from extender.validation.quantity import (
+    canonical_quantity,
+    is_integral,
+    parse_quantity,
+    trimmed_quantity,
+)
 
 HUGE_PAGES_PREFIX = "hugepages-"
 _CONTAINER_RESOURCES = {"cpu", "memory", "ephemeral-storage"}
@@ -45,8 +50,6 @@ _INTEGER_RESOURCES = {
     "services.nodeports",
     "services.loadbalancers",
 }
-# strings.TrimSpace, less what JSON text can't hold unescaped: Quantity reads the raw JSON.
-_SPACES = " \u0085\u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
 
 def decode_pod_fixed(pod_fixed: object, field: str) -> dict[str, str]:
@@ -74,7 +77,7 @@ def _quantity_text(value: object, field: str) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, str):
-        return read_text(value, field).strip(_SPACES)
+        return trimmed_quantity(read_text(value, field))
     return go_json(None)  # no quantity: let the parser refuse it with Go's text
 
 

@@ -31,7 +31,11 @@ _BINARY_SUFFIXES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX_OF = {exponent: suffix for suffix, exponent in _DECIMAL_SUFFIXES.items()}
 _BINARY_SUFFIX_OF = {exponent: suffix for suffix, exponent in _BINARY_SUFFIXES.items()}
 
+# strings.TrimSpace, less what JSON text can't hold unescaped: Quantity reads the raw JSON.
+_BLANKS = " \u0085\u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+
 _NANO = Decimal("1E-9")
+_MILLI = Decimal("1E-3")
 _MAX_BINARY = Decimal(2**63 - 1)
 _INT64_DIGITS = 19
 # Digits that a suffix can add: 1024**6 has 19; and nine decimal places.
@@ -79,6 +83,30 @@ def parse_quantity(text: str) -> Decimal:
 def quantities_equal(a: str, b: str) -> bool:
     """Whether two quantities have one value: "1" and "1000m" have. Raises ValueError."""
     return parse_quantity(a) == parse_quantity(b)
+
+
+def amounts_equal_in_pods(a: str, b: str) -> bool:
+    """Whether two amounts of a resource are one in a pod: "100u" and "1m" are.
+
+    kube-apiserver rounds a pod's amounts away from zero to thousandths, also those that a webhook
+    has put there, and leaves a RuntimeClass's as they are. Raises ValueError.
+    Upstream: pkg/apis/core/v1/defaults.go SetDefaults_ResourceList, v1.36.2.
+    """
+    return _in_thousandths(a) == _in_thousandths(b)
+
+
+def _in_thousandths(text: str) -> Decimal:
+    value = parse_quantity(text)
+    with localcontext(prec=len(text) + _SPARE_DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN):
+        return _rounded_up(value, _MILLI)
+
+
+def trimmed_quantity(text: str) -> str:
+    """A quantity without the blanks around it, which are allowed where it is read from JSON.
+
+    Upstream: Quantity.UnmarshalJSON, v0.36.2.
+    """
+    return text.strip(_BLANKS)
 
 
 def canonical_quantity(text: str) -> str:
@@ -134,19 +162,22 @@ def _value(text: str, scanned: _Scanned) -> Decimal:
         value = _engine()(number + suffix)
         if not value:
             return Decimal(0)
-        value = _rounded_up_to_nano(value)
+        value = _rounded_up(value, _NANO)
     if notation.format == "binary" and value.copy_abs() > _MAX_BINARY:
         return _MAX_BINARY.copy_sign(value)
     return value
 
 
-def _rounded_up_to_nano(value: Decimal) -> Decimal:
-    if value.adjusted() < -9:
+def _rounded_up(value: Decimal, unit: Decimal) -> Decimal:
+    """Away from zero to a multiple of the unit, a power of ten."""
+    if not value:
+        return value
+    if value.adjusted() < unit.adjusted():
         # quantize would first write out the zeros of "1e-999999999"
-        return _NANO.copy_sign(value)
+        return unit.copy_sign(value)
     exponent = value.as_tuple().exponent
-    if isinstance(exponent, int) and exponent < -9:
-        return value.quantize(_NANO, rounding=ROUND_UP)
+    if isinstance(exponent, int) and exponent < unit.adjusted():
+        return value.quantize(unit, rounding=ROUND_UP)
     return value
 
 

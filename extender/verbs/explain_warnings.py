@@ -8,7 +8,7 @@ from typing import Final
 from extender.objects import Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.node_selector import conflicting_key
 from extender.predicates.tolerations import TolerationSet
-from extender.validation import quantities_equal
+from extender.validation import amounts_equal_in_pods
 from extender.verdict import shown
 
 #: Keys that say where a node is, not what it runs: a pod's author selects by them, a class hardly.
@@ -140,7 +140,7 @@ def _same_quantities(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
 
 def _equal(one: str, other: str) -> bool:
     try:
-        return quantities_equal(one, other)
+        return amounts_equal_in_pods(one, other)
     except ValueError:
         return False
 

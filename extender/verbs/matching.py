@@ -153,7 +153,8 @@ def match_nodes(
         # by identity, some are judged twice, which does no harm, but none is hashed.
         labels = node.labels
         has = tuple([labels.get(key) == value for key, value in selector])
-        key = (has, id(node.taints), id(node.handlers), node.unschedulable, node.is_docker)
+        flags = (node.unschedulable, node.is_docker, node.is_windows)
+        key = (has, id(node.taints), id(node.handlers), flags)
         code = known.get(key)
         if code is None:
             reason = requirements.mismatch(shape_of(node, frozenset(selector)))

@@ -45,6 +45,7 @@ def nodes(name: st.SearchStrategy[str]) -> st.SearchStrategy[Node]:
         handlers=handlers,
         unschedulable=st.booleans(),
         is_docker=st.booleans(),
+        is_windows=st.booleans(),
     )
 
 

@@ -52,7 +52,10 @@ def node_json(node: Node) -> Json:
         },
         "status": {
             "runtimeHandlers": handlers,
-            "nodeInfo": {"containerRuntimeVersion": runtime},
+            "nodeInfo": {
+                "containerRuntimeVersion": runtime,
+                "operatingSystem": "windows" if node.is_windows else "linux",
+            },
         },
     }
 

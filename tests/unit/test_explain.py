@@ -225,3 +225,23 @@ def test_beyond_eight_details_plain_texts_are_told_apart_by_cause() -> None:
     plain = [g for g in explanation.reasons if g.text.endswith('"kata"')]
     assert sorted(g.code for g in plain) == [Code.TAINT]
     assert sum(len(g.nodes) for g in explanation.reasons) == 10
+
+
+@pytest.mark.parametrize(("of_class", "of_pod"), [(" 1", "1"), ("100u", "1m"), ("1Gi", "1024Mi")])
+def test_an_overhead_written_otherwise_is_no_change(of_class: str, of_pod: str) -> None:
+    loaded = Manifests()
+    document = {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": "kata"},
+        "handler": "kata",
+        "overhead": {"podFixed": {"cpu": of_class}},
+    }
+    read_manifest(orjson.dumps(document), "a class", loaded)
+    pod = pod_of(
+        {
+            "metadata": {"uid": "u", "name": "p"},
+            "spec": {"runtimeClassName": "kata", "overhead": {"cpu": of_pod}},
+        }
+    )
+    assert explained(pod, POOL, loaded.runtime_classes).warnings == []

@@ -12,7 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.validation import canonical_quantity, parse_quantity, quantities_equal
+from extender.validation import (
+    amounts_equal_in_pods,
+    canonical_quantity,
+    parse_quantity,
+    quantities_equal,
+)
 
 FORMAT = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -164,3 +169,29 @@ def test_the_canonical_form_keeps_the_value(number: str, suffix: str) -> None:
     canonical = canonical_quantity(text)
     assert quantities_equal(canonical, text)
     assert canonical_quantity(canonical) == canonical
+
+
+@pytest.mark.parametrize(
+    ("of_class", "of_pod", "equal"),
+    [
+        pytest.param("100u", "1m", True, id="up to a thousandth"),
+        pytest.param("1m", "1m", True, id="exact"),
+        pytest.param("1001u", "1m", False, id="two thousandths"),
+        pytest.param("-100u", "-1m", True, id="away from zero"),
+        pytest.param("0", "0n", True, id="zero"),
+        pytest.param("0.1n", "1m", True, id="finer than nano"),
+        pytest.param("1e-999999999", "1m", True, id="far finer"),
+        pytest.param("1e999999999", "1m", False, id="far greater"),
+        pytest.param(
+            "123456789012345678901234567890.0001",
+            "123456789012345678901234567890001m",
+            True,
+            id="more digits than a default decimal context has",
+        ),
+        pytest.param("0.0001Ki", "103m", True, id="binary"),
+    ],
+)
+def test_amounts_are_compared_as_a_pod_keeps_them(of_class: str, of_pod: str, equal: bool) -> None:
+    """pkg/apis/core/v1/defaults.go SetDefaults_ResourceList: rounded to thousandths."""
+    assert amounts_equal_in_pods(of_class, of_pod) is equal
+    assert amounts_equal_in_pods(of_pod, of_class) is equal

@@ -8,6 +8,7 @@ import pytest
 
 from extender.http.service import UndecidedError
 from extender.objects import RuntimeClass
+from extender.validation import parse_quantity, validate_runtimeclass
 from tests.reviews import Response, Webhook, response_of, review
 
 KATA: dict[str, Any] = {
@@ -246,7 +247,8 @@ def test_a_body_that_is_no_review_is_a_400_of_one_line(
         pytest.param({"overhead": "1"}, "Pod.spec.overhead", id="overhead"),
         pytest.param({"overhead": {"cpu": {}}}, "Pod.spec.overhead", id="quantity"),
         pytest.param({"overhead": {"cpu": "1_0"}}, "Pod.spec.overhead[cpu]", id="underscore"),
-        pytest.param({"overhead": {"cpu": " 1"}}, "Pod.spec.overhead[cpu]", id="blank"),
+        pytest.param({"overhead": {"cpu": "1 1"}}, "Pod.spec.overhead[cpu]", id="blank"),
+        pytest.param({"overhead": {"cpu": "\t1"}}, "Pod.spec.overhead[cpu]", id="escaped tab"),
         pytest.param({"overhead": {"cpu": "NaN"}}, "Pod.spec.overhead[cpu]", id="NaN"),
         pytest.param({"overhead": {"cpu": "\u0661"}}, "Pod.spec.overhead[cpu]", id="Arabic digit"),
         pytest.param({"nodeSelector": []}, "Pod.spec.nodeSelector", id="selector"),
@@ -377,3 +379,28 @@ def test_a_body_over_the_limit_is_a_413_that_names_it() -> None:
     status, answer = Webhook(max_body_bytes=100).post("/mutate", review(kata_pod()))
     assert status == 413
     assert "100 bytes" in json.loads(answer)["error"]
+
+
+@pytest.mark.parametrize(
+    ("amount", "in_pod"),
+    [
+        pytest.param(" 1", "1", id="blank before"),
+        pytest.param("1\u2003", "1", id="blank behind"),
+        pytest.param("100u", "1m", id="finer than a thousandth"),
+        pytest.param("1500u", "2m", id="rounded up"),
+        pytest.param("1n", "1m", id="nano"),
+    ],
+)
+def test_what_a_class_may_say_a_pod_may_carry(amount: str, in_pod: str) -> None:
+    """A class that is valid makes a patch, and the pod as kube-apiserver keeps it is let in."""
+    document = {**KATA, "overhead": {"podFixed": {"cpu": amount}}, "scheduling": None}
+    assert validate_runtimeclass(document) == []
+    webhook = Webhook(document)
+    pod = kata_pod()
+    patched = webhook.mutate(pod).applied_to(pod)
+    assert parse_quantity(patched["spec"]["overhead"]["cpu"]) <= parse_quantity(in_pod)
+    patched["spec"]["overhead"]["cpu"] = in_pod
+    assert webhook.validate(patched).allowed
+    assert webhook.mutate(patched).operations is None
+    patched["spec"]["overhead"]["cpu"] = "3m"
+    assert not webhook.validate(patched).allowed

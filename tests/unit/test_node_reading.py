@@ -1,0 +1,102 @@
+"""Nodes: one and the same, whoever reads them."""
+
+import json
+from itertools import product
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from extender.cluster.feeds import NodeFeed
+from extender.cluster.store import SnapshotStore
+from extender.decoding import NodeReader, RawNode, decode, node_of
+from extender.objects import Features, Pod, RuntimeClass, Shape, shape_of
+from extender.predicates.runtimeclass import HandlerCheck
+from extender.snapshot import Shapes
+
+SYSTEMS = [None, "", "linux", "windows"]
+
+
+def node(system: str | None, label: str | None, **metadata: object) -> Any:
+    labels = {"a": "windows"} if label is None else {"kubernetes.io/os": label}
+    info = {"operatingSystem": system, "containerRuntimeVersion": "containerd://2.1.4"}
+    return {
+        "metadata": {"name": "n", "labels": labels, **metadata},
+        "status": {"runtimeHandlers": [{"name": ""}, {"name": "h"}], "nodeInfo": info},
+    }
+
+
+def followed(*documents: Any) -> SnapshotStore:
+    """A store fed with one node and its changes, as a watch brings them."""
+    store = SnapshotStore()
+    feed = NodeFeed(store)
+    feed.begin()
+    feed.commit()
+    for document in documents:
+        feed.change(Raw(json.dumps(document).encode()), deleted=False)
+        feed.flush()
+    return store
+
+
+def shapes_of(document: Any) -> list[Shape | None]:
+    """The shape of a node of the manifests, of a request, and of a watch."""
+    raw = json.dumps(document).encode()
+    return [
+        shape_of(node_of(decode(raw, RawNode)), ()),
+        shape_of(NodeReader().read(raw), ()),
+        followed(document).snapshot.shape(b"n"),
+    ]
+
+
+def user_namespaces_lack(shape: Shape, runtime_class: RuntimeClass | None) -> str | None:
+    """Why a pod with `hostUsers: false` is refused by a node of the shape."""
+    pod = Pod(features=Features(user_namespaces=True))
+    table = Shapes((shape,)).verdicts(runtime_class, pod, HandlerCheck.AUTO, False)
+    reason = table.reasons[table.codes[1]]
+    return reason.text if reason else None
+
+
+@pytest.mark.parametrize(("system", "label"), list(product(SYSTEMS, [None, *SYSTEMS[1:]])))
+def test_the_windows_kubelet_ignores_host_users(system: str | None, label: str | None) -> None:
+    """What nodeInfo says; where that is empty, the label: semantics §1 check 6 and §9."""
+    is_windows = (system or label) == "windows"
+    for shape in shapes_of(node(system, label)):
+        assert shape is not None
+        assert shape.is_windows is is_windows
+        for runtime_class in (None, RuntimeClass("c", "h")):
+            lacking = user_namespaces_lack(shape, runtime_class)
+            assert (lacking is None) is is_windows
+
+
+def test_the_windows_kubelet_does_not_ignore_recursive_read_only_mounts() -> None:
+    (shape, *_) = shapes_of(node("windows", None))
+    assert shape is not None
+    pod = Pod(features=Features(user_namespaces=True, recursive_read_only_mounts=True))
+    table = Shapes((shape,)).verdicts(None, pod, HandlerCheck.AUTO, False)
+    reason = table.reasons[table.codes[1]]
+    assert reason is not None
+    assert reason.text == "nodes' default runtime handler lacks recursive read-only mounts"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(("linux", "linux"), ("windows", "linux"), id="what the kubelet tells"),
+        pytest.param((None, "linux"), (None, "windows"), id="the label alone"),
+        pytest.param((None, "windows"), ("linux", "windows"), id="told at last"),
+    ],
+)
+def test_a_change_of_system_is_a_change_of_shape(
+    before: tuple[str | None, str], after: tuple[str | None, str]
+) -> None:
+    shapes = followed(node(*before), node(*after)).snapshot
+    assert shapes.shape(b"n") == shape_of(
+        node_of(decode(json.dumps(node(*after)).encode(), RawNode)), ()
+    )
+
+
+def test_systems_that_make_no_difference_make_no_shapes() -> None:
+    """Shapes are as few as before: only Windows is told apart."""
+    (first, *_) = shapes_of(node("linux", None))
+    for system in (None, "", "darwin"):
+        assert shapes_of(node(system, None)) == [first] * 3
