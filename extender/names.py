@@ -15,6 +15,8 @@ from functools import cached_property
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Final
 
+import orjson
+
 if TYPE_CHECKING:
     from extender import _names as compiled
 else:
@@ -46,6 +48,12 @@ _PLAIN: Final = b"abcdefghijklmnopqrstuvwxyz0123456789.-_ABCDEFGHIJKLMNOPQRSTUVW
 
 #: Up to this many different codes it is cheaper to count each than to look which occur.
 _FEW: Final = 16
+
+
+def text_of(name: bytes) -> str:
+    """A name that travels as the content of its JSON string."""
+    text: str = orjson.loads(b'"' + name + b'"') if b"\\" in name else name.decode()
+    return text
 
 
 def tally(codes: bytes, kinds: int) -> Mapping[int, int]:

@@ -98,8 +98,11 @@ def not_found(runtime_class: str) -> Reason:
 
 UNKNOWN_NODE: Final = _fixed(Code.UNKNOWN_NODE, "nodes not yet known to the RuntimeClass extender")
 
-# kube-scheduler's own words (nodeaffinity, tainttoleration, nodeunschedulable, v1.36.2).
+# kube-scheduler's own words (nodeaffinity, tainttoleration, nodeunschedulable, schedule_one.go,
+# v1.36.2). The last two it says of nodes that no filter has looked at.
 POD_SELECTOR: Final = _fixed(Code.POD_SELECTOR, "node(s) didn't match Pod's node affinity/selector")
 POD_AFFINITY: Final = _fixed(Code.POD_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
 POD_TAINT: Final = _fixed(Code.POD_TAINT, "node(s) had untolerated taint(s)")
 CORDONED: Final = _fixed(Code.CORDONED, "node(s) were unschedulable")
+LEFT_OUT: Final = _fixed(Code.POD_AFFINITY, "node(s) didn't satisfy plugin(s) [NodeAffinity]")
+TERMS_CONFLICT: Final = _fixed(Code.POD_AFFINITY, "pod affinity terms conflict")

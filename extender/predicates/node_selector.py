@@ -4,7 +4,8 @@ Follows k8s.io/component-helpers/scheduling/corev1/nodeaffinity, v1.36.2.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from extender.objects import SelectorRequirement, SelectorTerm
@@ -16,6 +17,9 @@ _LABEL_VALUE: Final = re.compile(rf"{_LABEL_NAME}?")
 _MAX_PREFIX: Final = 253
 _GO_INT64: Final = re.compile(r"[+-]?[0-9]+")
 _INT64: Final = range(-(2**63), 2**63)
+
+#: The one field of a node that can be selected by.
+NAME_FIELD: Final = "metadata.name"
 
 Match = Callable[[str | None], bool]
 
@@ -62,15 +66,28 @@ def _comparison(operator: str, values: tuple[str, ...]) -> Match | None:
     return compare
 
 
-def _label_test(requirement: SelectorRequirement) -> Match | None:
-    """The test of one matchExpressions entry; None for one that labels.NewRequirement refuses."""
-    key = _LABEL_KEY.fullmatch(requirement.key)
-    if key is None or len(key["prefix"] or "") > _MAX_PREFIX:
-        return None
-    values = requirement.values
-    if not all(_LABEL_VALUE.fullmatch(value) for value in values):
-        return None
-    match requirement.operator:
+@dataclass(frozen=True, slots=True)
+class UnreadableTerm:
+    """A term that does not parse, by its index: what is wrong, and with which field of it."""
+
+    index: int
+    field: str
+    fault: str
+
+
+def _label_test(requirement: SelectorRequirement) -> Match | str:
+    """The test of one matchExpressions entry, or why labels.NewRequirement refuses it."""
+    parts = _LABEL_KEY.fullmatch(requirement.key)
+    if parts is None or len(parts["prefix"] or "") > _MAX_PREFIX:
+        return f'key "{requirement.key}" is no label key'
+    for value in requirement.values:
+        if not _LABEL_VALUE.fullmatch(value):
+            return f'"{value}" is no label value'
+    return _operation(requirement.operator, requirement.values)
+
+
+def _operation(operator: str, values: tuple[str, ...]) -> Match | str:
+    match operator:
         case "In" if values:
             return frozenset[str | None](values).__contains__
         case "NotIn" if values:
@@ -81,21 +98,28 @@ def _label_test(requirement: SelectorRequirement) -> Match | None:
         case "DoesNotExist" if not values:
             return lambda value: value is None
         case "Gt" | "Lt":
-            return _comparison(requirement.operator, values)
-    return None
+            return _comparison(operator, values) or f"{operator} needs one whole number"
+        case "In" | "NotIn":
+            return f"{operator} needs values"
+        case "Exists" | "DoesNotExist":
+            return f"{operator} takes no values"
+    return f'there is no operator "{operator}"'
 
 
-def _name_test(requirement: SelectorRequirement) -> Callable[[str], bool] | None:
-    """The test of one matchFields entry: only metadata.name, In or NotIn, one value."""
-    if requirement.key != "metadata.name" or len(requirement.values) != 1:
-        return None
+def _name_test(requirement: SelectorRequirement) -> Callable[[str], bool] | str:
+    """The test of one matchFields entry: In or NotIn, one value.
+
+    A node has the field metadata.name; any other is empty (extractNodeFields).
+    """
+    if requirement.operator not in ("In", "NotIn"):
+        return f'there is no operator "{requirement.operator}" for fields'
+    if len(requirement.values) != 1:
+        return f"{requirement.operator} needs one value for a field"
     (wanted,) = requirement.values
-    match requirement.operator:
-        case "In":
-            return lambda name: name == wanted
-        case "NotIn":
-            return lambda name: name != wanted
-    return None
+    equal = requirement.operator == "In"
+    if requirement.key != NAME_FIELD:
+        return lambda name: (wanted == "") is equal
+    return lambda name: (wanted == name) is equal
 
 
 class _CompiledTerm:
@@ -111,31 +135,60 @@ class _CompiledTerm:
         )
 
 
-def _compile_term(term: SelectorTerm) -> _CompiledTerm | None:
-    """None for a term that selects nothing: an empty one, or one that does not parse."""
-    if not term.match_expressions and not term.match_fields:
-        return None
-    labels = [(each.key, _label_test(each)) for each in term.match_expressions]
-    names = [_name_test(each) for each in term.match_fields]
-    parsed_labels = [(key, test) for key, test in labels if test is not None]
-    parsed_names = [test for test in names if test is not None]
-    if len(parsed_labels) != len(labels) or len(parsed_names) != len(names):
-        return None
-    return _CompiledTerm(parsed_labels, parsed_names)
+def _compile_term(index: int, term: SelectorTerm) -> _CompiledTerm | UnreadableTerm:
+    labels: list[tuple[str, Match]] = []
+    for place, each in enumerate(term.match_expressions):
+        label_test = _label_test(each)
+        if isinstance(label_test, str):
+            return UnreadableTerm(index, f"matchExpressions[{place}]", label_test)
+        labels.append((each.key, label_test))
+    names: list[Callable[[str], bool]] = []
+    for place, each in enumerate(term.match_fields):
+        name_test = _name_test(each)
+        if isinstance(name_test, str):
+            return UnreadableTerm(index, f"matchFields[{place}]", name_test)
+        names.append(name_test)
+    return _CompiledTerm(labels, names)
 
 
 class RequiredNodeAffinity:
     """requiredDuringSchedulingIgnoredDuringExecution, parsed once, matched against many nodes.
 
     Terms are alternatives, the requirements within a term must all hold; a term that is empty or
-    does not parse matches no node; no terms at all match no node.
+    does not parse matches no node; no terms at all match no node. `unreadable` are those that do
+    not parse, each with the first of its faults.
     """
 
-    __slots__ = ("_terms",)
+    __slots__ = ("_terms", "unreadable")
 
     def __init__(self, terms: Iterable[SelectorTerm]) -> None:
-        compiled = (_compile_term(term) for term in terms)
-        self._terms = [term for term in compiled if term is not None]
+        compiled = [
+            _compile_term(index, term)
+            for index, term in enumerate(terms)
+            if term.match_expressions or term.match_fields
+        ]
+        self._terms = [each for each in compiled if isinstance(each, _CompiledTerm)]
+        self.unreadable = tuple(each for each in compiled if isinstance(each, UnreadableTerm))
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
         return any(term.matches(labels, name) for term in self._terms)
+
+
+def names_left(terms: Sequence[SelectorTerm]) -> frozenset[str] | None:
+    """The nodes that a required node affinity leaves before any filter looks at one.
+
+    None: all of them. None at all, an empty set: the terms contradict each other. It goes by every
+    matchFields entry that asks for names, also in terms that do not parse.
+    Upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go PreFilter, v1.36.2.
+    """
+    left: set[str] = set()
+    for term in terms:
+        asked = [
+            frozenset(each.values)
+            for each in term.match_fields
+            if each.key == NAME_FIELD and each.operator == "In"
+        ]
+        if not asked:
+            return None
+        left |= frozenset.intersection(*asked)
+    return frozenset(left) if terms else None

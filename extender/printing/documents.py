@@ -7,9 +7,8 @@ beside them.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-import orjson
-
 from extender.checks.finding import Finding, Severity
+from extender.names import text_of
 from extender.objects import RuntimeClass, Shape, Toleration
 from extender.snapshot import Snapshot
 from extender.verbs.explain import Explanation
@@ -54,12 +53,12 @@ def nodes_document(explanation: Explanation) -> Mapping[str, str]:
     found = dict.fromkeys(explanation.passing, "")
     for group in explanation.reasons:
         found.update(dict.fromkeys(group.nodes, group.text))
-    return {_text(name): text for name, text in sorted(found.items())}
+    return {text_of(name): text for name, text in sorted(found.items())}
 
 
 def scores_document(scores: Iterable[tuple[bytes, NodeScore]]) -> Mapping[str, object]:
     return {
-        _text(name): {"cost": each.cost, "score": each.score, "serves": list(each.serves)}
+        text_of(name): {"cost": each.cost, "score": each.score, "serves": list(each.serves)}
         for name, each in scores
     }
 
@@ -139,7 +138,7 @@ def class_nodes_document(
         ],
         "leftOut": left_out,
         "state": {
-            _text(each): list(states[each]) for each in nodes.matching[:limit] if each in states
+            text_of(each): list(states[each]) for each in nodes.matching[:limit] if each in states
         },
     }
 
@@ -160,11 +159,5 @@ def node_document(
     }
 
 
-def _text(name: bytes) -> str:
-    """A name that travels as the content of its JSON string."""
-    text: str = orjson.loads(b'"' + name + b'"') if b"\\" in name else name.decode()
-    return text
-
-
 def _texts(names: Iterable[bytes]) -> list[str]:
-    return list(map(_text, names))
+    return list(map(text_of, names))

@@ -45,20 +45,21 @@ class _StoredLabels:
 
     def glimpse(self, keys: Collection[str]) -> Callable[[int], Hashable]:
         """The values as they stand in the JSON: decoding all labels takes twice as long."""
-        # A quote within a value is escaped, so this stands nowhere but at the key.
-        needles = [orjson.dumps(key) + b':"' for key in keys]
+        # A quote within a key or value is escaped: behind a comma there is none but a key's.
+        needles = [b"," + orjson.dumps(key) + b':"' for key in keys]
         labels, names = self._snapshot.labels, self._names
 
         def look(position: int) -> Hashable:
             raw = labels[names[position]]
+            listed = b"," + raw[1:]
             values: list[bytes | None] = []
             for needle in needles:
-                start = raw.find(needle)
+                start = listed.find(needle)
                 if start < 0:
                     values.append(None)
                     continue
                 start += len(needle)
-                value = raw[start : raw.index(b'"', start)]
+                value = listed[start : listed.index(b'"', start)]
                 values.append(raw if value.endswith(b"\\") else value)
             return tuple(values)
 

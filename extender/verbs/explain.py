@@ -1,8 +1,11 @@
 """The explain verb: why a pod fits or does not, node by node, by all static requirements.
 
-In order: the RuntimeClass (semantics of the filter verb), the pod's own nodeSelector, its required
-node affinity, taints by the pod's own tolerations, cordon. The first that fails is the node's
-reason. What changes with other pods (resources, ports, volumes, spreading) is not judged.
+In order: the RuntimeClass (semantics of the filter verb), then as kube-scheduler judges the pod:
+names that its required node affinity asks for, cordon, taints by the pod's own tolerations, its
+nodeSelector, its required node affinity. The first that fails is the node's reason. What changes
+with other pods (resources, ports, volumes, spreading) is not judged.
+
+The order: pkg/scheduler/apis/config/v1/default_plugins.go, v1.36.2.
 """
 
 from collections import Counter
@@ -10,8 +13,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from extender.names import text_of
 from extender.objects import Pod, RuntimeClass, Shape, Taint
-from extender.predicates.node_selector import RequiredNodeAffinity
+from extender.predicates.node_selector import RequiredNodeAffinity, names_left
 from extender.predicates.runtimeclass import conflict_reason
 from extender.predicates.tolerations import (
     TolerationSet,
@@ -25,9 +29,11 @@ from extender.verbs.explain_warnings import Findings, warnings_of
 from extender.verbs.matching import Policy, Verdicts, group_refusals
 from extender.verdict import (
     CORDONED,
+    LEFT_OUT,
     POD_AFFINITY,
     POD_SELECTOR,
     POD_TAINT,
+    TERMS_CONFLICT,
     Code,
     Reason,
     not_found,
@@ -72,6 +78,9 @@ class Explanation:
     def summary(self) -> str:
         """In kube-scheduler's form: pkg/scheduler/framework/types.go FitError.Error, v1.36.2."""
         available = f"{self.feasible}/{self.total} nodes are available"
+        if self.reasons and all(group.text == TERMS_CONFLICT.text for group in self.reasons):
+            # Said before any node is looked at, so without their number.
+            return f"{available}: {TERMS_CONFLICT.text}."
         counts: dict[str, int] = {}
         for group in self.reasons:
             counts[group.text] = counts.get(group.text, 0) + len(group.nodes)
@@ -88,18 +97,21 @@ def explain(
     its required node affinity and overhead (decoding.explained_pod_of).
     """
     by_class = _judge_class(pod, runtime_class, candidates, policy)
-    judged = _judge_pod(pod, by_class, candidates, policy)
-    groups = _group(pod, runtime_class, candidates, judged)
+    affinity = None if pod.node_affinity is None else RequiredNodeAffinity(pod.node_affinity)
+    judged = _judge_pod(pod, affinity, by_class, candidates, policy)
     findings = Findings(
-        only_class_tolerates=_only_class_tolerates(pod, runtime_class, candidates, judged, policy),
-        refused_by_own_selector=len(judged.select(candidates.ids, _codes_of(judged, POD_SELECTOR))),
+        only_class_tolerates=_only_class_tolerates(
+            pod, runtime_class, candidates, judged.held_off_by_taints, policy
+        ),
+        refused_by_own_selector=judged.refused_by_own_selector,
+        unreadable_terms=affinity.unreadable if affinity else (),
     )
     return Explanation(
         pod,
         runtime_class,
         len(candidates.names),
-        judged.passing(candidates.names),
-        groups,
+        judged.verdicts.passing(candidates.names),
+        _group(pod, runtime_class, candidates, judged.verdicts),
         requirements_of(pod, runtime_class, policy),
         warnings_of(pod, runtime_class, findings),
     )
@@ -123,7 +135,27 @@ def _judge_class(
     return Verdicts(codes, table.reasons)
 
 
-def _judge_pod(pod: Pod, by_class: Verdicts, candidates: Candidates, policy: Policy) -> Verdicts:
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The verdicts, and what else judging has brought to light of nodes that the class lets pass.
+
+    refused_by_own_selector: nodes that the pod's own nodeSelector refuses, whatever else does.
+    held_off_by_taints: by shape id nodes that the pod may go to by their labels and name, but does
+    not tolerate.
+    """
+
+    verdicts: Verdicts
+    refused_by_own_selector: int
+    held_off_by_taints: Mapping[int, int]
+
+
+def _judge_pod(
+    pod: Pod,
+    affinity: RequiredNodeAffinity | None,
+    by_class: Verdicts,
+    candidates: Candidates,
+    policy: Policy,
+) -> _Judged:
     """The verdicts with those of the pod's own requirements, where the class has none to make."""
     number: dict[Reason | None, int] = {
         reason: code for code, reason in enumerate(by_class.reasons)
@@ -131,58 +163,64 @@ def _judge_pod(pod: Pod, by_class: Verdicts, candidates: Candidates, policy: Pol
     number.setdefault(None, len(number))
     passes = number[None]
     own = TolerationSet(pod.tolerations, comparison_operators=policy.comparison_operators)
-    shapes = [_taint_or_cordon(shape, own) for shape in candidates.shapes.shapes]
-    by_shape = [passes, *(number.setdefault(reason, len(number)) for reason in shapes)]
-    label_reason = _label_check(pod, candidates)
+    shapes = candidates.shapes.shapes
+    by_shape = [None, *(_cordon_or_taint(shape, own) for shape in shapes)]
+    tainted = [False, *(find_untolerated_taint(each.taints, own) is not None for each in shapes)]
+    label_reason = _label_check(pod, affinity, candidates)
+    by_selector, held_off = 0, Counter[int]()
     codes = list(by_class.codes)
     for position, code in enumerate(codes):
-        if code == passes:
-            reason = label_reason(position) if label_reason else None
-            codes[position] = (
-                by_shape[candidates.ids[position]]
-                if reason is None
-                else number.setdefault(reason, len(number))
-            )
-    return Verdicts(codes, tuple(number))
+        if code != passes:
+            continue
+        shape_id = candidates.ids[position]
+        by_labels = label_reason(position) if label_reason else None
+        if by_labels is LEFT_OUT or by_labels is TERMS_CONFLICT:
+            reason: Reason | None = by_labels
+        else:
+            reason = by_shape[shape_id] or by_labels
+        if by_labels is None and tainted[shape_id]:
+            held_off[shape_id] += 1
+        by_selector += by_labels is POD_SELECTOR
+        if reason is not None:
+            codes[position] = number.setdefault(reason, len(number))
+    return _Judged(Verdicts(codes, tuple(number)), by_selector, held_off)
 
 
-def _taint_or_cordon(shape: Shape, own: TolerationSet) -> Reason | None:
-    if find_untolerated_taint(shape.taints, own) is not None:
-        return POD_TAINT
+def _cordon_or_taint(shape: Shape, own: TolerationSet) -> Reason | None:
     if shape.unschedulable and not tolerates_cordon(own):
         return CORDONED
-    return None
+    return POD_TAINT if find_untolerated_taint(shape.taints, own) is not None else None
 
 
-def _label_check(pod: Pod, candidates: Candidates) -> Callable[[int], Reason | None] | None:
+def _label_check(
+    pod: Pod, affinity: RequiredNodeAffinity | None, candidates: Candidates
+) -> Callable[[int], Reason | None] | None:
     """What a node's labels and name mean to the pod's own requirements; None without any.
 
     Remembered by the labels looked at: of 65,000 nodes few differ in those.
     """
-    if not pod.node_selector and pod.node_affinity is None:
+    if not pod.node_selector and affinity is None:
         return None
     terms = pod.node_affinity or ()
-    affinity = None if pod.node_affinity is None else RequiredNodeAffinity(terms)
+    left = names_left(terms)
     # Names are only ever compared with these: to any other name they all say the same.
-    named = {
-        value.encode() for term in terms for each in term.match_fields for value in each.values
-    }
+    named = {value for term in terms for each in term.match_fields for value in each.values}
     keys = {*pod.node_selector, *(each.key for term in terms for each in term.match_expressions)}
     glimpse = candidates.labels.glimpse(keys)
     known: dict[Hashable, Reason | None] = {}
 
     def judge(labels: Mapping[str, str], name: str) -> Reason | None:
+        if left is not None and name not in left:
+            return LEFT_OUT if left else TERMS_CONFLICT
         if any(labels.get(key) != value for key, value in pod.node_selector.items()):
             return POD_SELECTOR
         return None if affinity is None or affinity.matches(labels, name) else POD_AFFINITY
 
     def check(position: int) -> Reason | None:
-        name = candidates.names[position] if named else b""
-        if name not in named:
-            name = b""
-        seen = (name, glimpse(position))
+        name = text_of(candidates.names[position]) if named else ""
+        seen = (name if name in named else None, glimpse(position))
         if seen not in known:
-            known[seen] = judge(candidates.labels(position), name.decode())
+            known[seen] = judge(candidates.labels(position), name)
         return known[seen]
 
     return check
@@ -215,22 +253,17 @@ def _only_class_tolerates(
     pod: Pod,
     runtime_class: RuntimeClass | None,
     candidates: Candidates,
-    judged: Verdicts,
+    held_off: Mapping[int, int],
     policy: Policy,
 ) -> Mapping[Taint, int]:
     """Taints that keep the pod away though its class tolerates them, with their nodes' number."""
     counts: Counter[Taint] = Counter()
-    if runtime_class is None or POD_TAINT not in judged.reasons:
+    if runtime_class is None:
         return counts
     own = TolerationSet(pod.tolerations, comparison_operators=policy.comparison_operators)
-    # A node that comes as far as this check has no taint that pod and class both don't tolerate.
-    refused = judged.select(candidates.ids, _codes_of(judged, POD_TAINT))
-    for shape_id, nodes in Counter(refused).items():
+    # A node that the class lets pass has no taint that pod and class both don't tolerate.
+    for shape_id, nodes in held_off.items():
         for taint in candidates.shapes.shapes[shape_id - 1].taints:
             if not own.tolerates(taint):
                 counts[taint] += nodes
     return counts
-
-
-def _codes_of(verdicts: Verdicts, reason: Reason) -> list[int]:
-    return [code for code, each in enumerate(verdicts.reasons) if each == reason]

@@ -57,16 +57,16 @@ def _of_handler(
 
 
 def _of_pod(pod: Pod, runtime_class: RuntimeClass | None) -> Iterator[Requirement]:
+    given = {normal(each) for each in runtime_class.tolerations} if runtime_class else set()
+    for toleration in pod.tolerations:
+        if normal(toleration) not in given:
+            yield Requirement("toleration", toleration_text(toleration), Origin.POD)
     of_class = dict(runtime_class.node_selector) if runtime_class else {}
     for key, value in sorted(pod.node_selector.items()):
         if of_class.get(key) != value:
             yield Requirement("nodeSelector", _entry(key, value), Origin.POD)
     if pod.node_affinity is not None:
         yield Requirement("nodeAffinity", _affinity(pod.node_affinity), Origin.POD)
-    given = {normal(each) for each in runtime_class.tolerations} if runtime_class else set()
-    for toleration in pod.tolerations:
-        if normal(toleration) not in given:
-            yield Requirement("toleration", toleration_text(toleration), Origin.POD)
 
 
 def _entry(key: str, value: str) -> str:

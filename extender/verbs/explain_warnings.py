@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from extender.objects import Pod, RuntimeClass, Taint, Toleration
-from extender.predicates.node_selector import conflicting_key
+from extender.predicates.node_selector import UnreadableTerm, conflicting_key
 from extender.predicates.tolerations import TolerationSet
 from extender.validation import amounts_equal_in_pods
 from extender.verdict import shown
@@ -30,21 +30,36 @@ class Findings:
     """What judging the nodes has brought to light.
 
     only_class_tolerates: taints with the number of nodes they keep the pod away from though the
-    class tolerates them. refused_by_own_selector: nodes that only the pod's nodeSelector refuses.
+    class tolerates them. refused_by_own_selector: nodes that the class lets pass and the pod's
+    nodeSelector does not. unreadable_terms: those of its required node affinity.
     """
 
     only_class_tolerates: Mapping[Taint, int]
     refused_by_own_selector: int
+    unreadable_terms: Sequence[UnreadableTerm] = ()
 
 
 def warnings_of(pod: Pod, runtime_class: RuntimeClass | None, findings: Findings) -> Sequence[str]:
     if runtime_class is None:
-        return []
+        return [*_unreadable(findings.unreadable_terms)]
     return [
+        *_unreadable(findings.unreadable_terms),
         *_missing_tolerations(pod, runtime_class, findings.only_class_tolerates),
         *_stale_selector(pod, runtime_class, findings.refused_by_own_selector),
         *_overhead(pod, runtime_class),
     ]
+
+
+def _unreadable(terms: Sequence[UnreadableTerm]) -> Iterator[str]:
+    """kube-scheduler drops such a term without a word (Ignore parsing errors, node_affinity.go)."""
+    for each in terms[:_MAX_ENTRIES]:
+        yield (
+            f"nodeSelectorTerms[{each.index}] of the pod's required node affinity does not parse"
+            f" and so matches no node: {each.field}: {shown(each.fault)}"
+        )
+    more = len(terms) - _MAX_ENTRIES
+    if more > 0:
+        yield f"{more} more terms of the pod's required node affinity do not parse"
 
 
 def _missing_tolerations(

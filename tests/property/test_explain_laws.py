@@ -28,6 +28,10 @@ LAW = settings(max_examples=300, deadline=None)
 
 OWN = {Code.POD_SELECTOR, Code.POD_AFFINITY, Code.POD_TAINT, Code.CORDONED}
 
+CONFLICT = "pod affinity terms conflict"
+LEFT_OUT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
+
 requirements = st.builds(
     SelectorRequirement,
     key=some.KEYS,
@@ -37,13 +41,13 @@ requirements = st.builds(
 fields = st.builds(
     SelectorRequirement,
     key=st.just("metadata.name"),
-    operator=st.sampled_from(["In", "NotIn"]),
-    values=st.sampled_from(some.NODE_NAMES).map(lambda name: (name,)),
+    operator=st.sampled_from(["In", "In", "NotIn"]),
+    values=st.lists(st.sampled_from([*some.NODE_NAMES[:4], ""]), min_size=1, max_size=2).map(tuple),
 )
 terms = st.builds(
     SelectorTerm,
     st.lists(requirements, max_size=2).map(tuple),
-    st.lists(fields, max_size=1).map(tuple),
+    st.lists(fields, max_size=2).map(tuple),
 )
 affinities = st.one_of(st.none(), st.lists(terms, max_size=2).map(tuple))
 pods = st.builds(lambda pod, affinity: replace(pod, node_affinity=affinity), some.pods, affinities)
@@ -57,24 +61,38 @@ def explained(
     return explain(pod, runtime_class, nodes_of(snapshot), Policy(check))
 
 
-def own_reason(pod: Pod, node: Node) -> Code | None:
-    """The pod's own requirements, one after the other."""
-    if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
-        return Code.POD_SELECTOR
-    if pod.node_affinity is not None and not RequiredNodeAffinity(pod.node_affinity).matches(
-        node.labels, node.name
-    ):
-        return Code.POD_AFFINITY
-    hard = [taint for taint in node.taints if taint.effect in naive.HARD]
-    if not all(any(naive.tolerates(each, taint) for each in pod.tolerations) for taint in hard):
-        return Code.POD_TAINT
+def left_by_name(pod: Pod) -> set[str] | None:
+    """NodeAffinity's PreFilter; None where it leaves every node to the filters."""
+    left: set[str] = set()
+    for term in pod.node_affinity or ():
+        asked = [set(each.values) for each in term.match_fields if each.operator == "In"]
+        if not asked:
+            return None
+        left |= set.intersection(*asked)
+    return left if pod.node_affinity else None
+
+
+def own_reason(pod: Pod, node: Node) -> tuple[str, Code] | None:
+    """The pod's own requirements, one after the other, in the order of kube-scheduler's plugins."""
+    left = left_by_name(pod)
+    if left is not None and node.name not in left:
+        return (LEFT_OUT if left else CONFLICT), Code.POD_AFFINITY
     if node.unschedulable and not any(
         each.key in ("", "node.kubernetes.io/unschedulable")
         and each.effect in ("", "NoSchedule")
         and (each.operator == "Exists" or (each.operator in ("", "Equal") and not each.value))
         for each in pod.tolerations
     ):
-        return Code.CORDONED
+        return "node(s) were unschedulable", Code.CORDONED
+    hard = [taint for taint in node.taints if taint.effect in naive.HARD]
+    if not all(any(naive.tolerates(each, taint) for each in pod.tolerations) for taint in hard):
+        return "node(s) had untolerated taint(s)", Code.POD_TAINT
+    if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
+        return NO_MATCH, Code.POD_SELECTOR
+    if pod.node_affinity is not None and not RequiredNodeAffinity(pod.node_affinity).matches(
+        node.labels, node.name
+    ):
+        return NO_MATCH, Code.POD_AFFINITY
     return None
 
 
@@ -93,7 +111,7 @@ def test_each_node_has_the_first_reason_that_holds(
             assert said == text
             assert code not in OWN
         else:
-            assert code == own_reason(pod, node)
+            assert (said, code) == (own_reason(pod, node) or (None, None))
 
 
 @LAW
@@ -120,6 +138,8 @@ def test_counts_lists_and_summary_tell_the_same(
     assert document["total"] == len(nodes) == document["feasible"] + sum(counted.values())
     strings = sorted(f"{count} {text}" for text, count in counted.items())
     tail = f": {', '.join(strings)}." if strings else "."
+    if counted.keys() == {CONFLICT}:
+        tail = f": {CONFLICT}."  # kube-scheduler has not looked at a node yet
     feasible = document["feasible"]
     assert document["summary"] == f"{feasible}/{len(nodes)} nodes are available{tail}"
 
@@ -244,6 +264,43 @@ def test_the_evidence_of_a_score_is_the_score(
         if name in snapshot.nodes:
             others = [n for n in each.serves if own is None or n != own.name]
             assert (each.cost > 0) <= bool(others)
+
+
+#: Whatever could be taken for the end of a key or the beginning of another.
+awkward = st.text(st.sampled_from(['"', "\\", ",", ":", "{", "a"]), max_size=4)
+
+
+@LAW
+@given(
+    st.lists(st.dictionaries(awkward, awkward, max_size=3), max_size=4),
+    st.dictionaries(awkward, awkward, max_size=2),
+)
+def test_labels_are_judged_alike_however_they_are_kept(
+    labels: list[dict[str, str]], selector: dict[str, str]
+) -> None:
+    """Nodes of a snapshot and of a request: those fit that have the labels, whatever is in them."""
+    nodes = [Node(f"n{number}", each) for number, each in enumerate(labels)]
+    names = [node.name.encode() for node in nodes]
+    pod = Pod(name="p", node_selector=selector)
+    described = explain(pod, None, described_nodes(nodes, names, frozenset()), Policy())
+    fitting = [
+        name for name, each in zip(names, labels, strict=True) if selector.items() <= each.items()
+    ]
+    assert list(described.passing) == fitting
+    assert list(explained(nodes, [], pod, HandlerCheck.AUTO).passing) == fitting
+
+
+def test_a_label_key_that_ends_like_another_is_not_taken_for_it() -> None:
+    nodes = [Node("a", {'x"pool': "1"}), Node("b", {"pool": "1"})]
+    explanation = explained(nodes, [], Pod(node_selector={"pool": "1"}), HandlerCheck.AUTO)
+    assert explanation.passing == [b"b"]
+
+
+def test_no_node_has_the_empty_name() -> None:
+    term = SelectorTerm((), (SelectorRequirement("metadata.name", "In", ("",)),))
+    for nodes in ([Node("a")], [Node("a"), Node("b")]):
+        explanation = explained(nodes, [], Pod(node_affinity=(term,)), HandlerCheck.AUTO)
+        assert explanation.passing == []
 
 
 def test_labels_with_quotes_and_backslashes_are_told_apart() -> None:

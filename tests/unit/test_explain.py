@@ -245,3 +245,136 @@ def test_an_overhead_written_otherwise_is_no_change(of_class: str, of_pod: str) 
         }
     )
     assert explained(pod, POOL, loaded.runtime_classes).warnings == []
+
+
+def of_a_daemon_set(*terms: dict[str, Any], **spec: Any) -> Pod:
+    required = {"nodeSelectorTerms": list(terms)}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return pod_of({"metadata": {"name": "p"}, "spec": {"affinity": affinity, **spec}})
+
+
+def by_name(*names: str, operator: str = "In") -> dict[str, Any]:
+    return {"key": "metadata.name", "operator": operator, "values": list(names)}
+
+
+LEFT_OUT: Final = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+
+
+@pytest.mark.parametrize(
+    ("terms", "summary"),
+    [
+        pytest.param(
+            [{"matchFields": [by_name("a")]}],
+            f"0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 {LEFT_OUT}.",
+            id="as a DaemonSet",
+        ),
+        pytest.param(
+            [{"matchFields": [by_name("gone")]}],
+            f"0/3 nodes are available: 3 {LEFT_OUT}.",
+            id="the node is gone",
+        ),
+        pytest.param(
+            [{"matchFields": [by_name("a"), by_name("b")]}],
+            "0/3 nodes are available: pod affinity terms conflict.",
+            id="two names at once",
+        ),
+        pytest.param(
+            [{"matchFields": [by_name("c", "d")]}],
+            f"0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector,"
+            f" 2 {LEFT_OUT}.",
+            id="two names in one do not parse, and leave out the others all the same",
+        ),
+        pytest.param(
+            [
+                {"matchFields": [by_name("a")]},
+                {"matchExpressions": [{"key": "x", "operator": "Exists"}]},
+            ],
+            "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector,"
+            " 2 node(s) had untolerated taint(s).",
+            id="an alternative without a name",
+        ),
+        pytest.param(
+            [{"matchFields": [by_name("a", operator="NotIn")]}],
+            "1/3 nodes are available: 2 node(s) had untolerated taint(s).",
+            id="not that node",
+        ),
+    ],
+)
+def test_nodes_that_no_filter_looks_at_get_kube_schedulers_words(
+    terms: list[dict[str, Any]], summary: str
+) -> None:
+    """pkg/scheduler/schedule_one.go findNodesThatFitPod, nodeaffinity's PreFilter, v1.36.2."""
+    assert explained(of_a_daemon_set(*terms), POOL, {}).summary == summary
+
+
+def test_the_pods_own_checks_come_in_the_order_of_kube_schedulers_plugins() -> None:
+    """Cordon, taint, selector and affinity: the node that fails all of them is cordoned."""
+    taint = (Taint("t", "", "NoSchedule"),)
+    nodes = [
+        Node("all", {}, taint, unschedulable=True),
+        Node("both", {}, taint),
+        Node("labels", {}),
+        Node("none", {"x": "y"}),
+    ]
+    pod = Pod(node_selector={"x": "y"})
+    assert explained(pod, nodes, {}).summary == (
+        "1/4 nodes are available: 1 node(s) didn't match Pod's node affinity/selector,"
+        " 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable."
+    )
+    wanted = of_a_daemon_set(
+        {"matchExpressions": [{"key": "x", "operator": "Exists"}]},
+        nodeSelector={"a": "b"},
+        tolerations=[{"key": "k"}],
+    )
+    kinds = [each.kind for each in explained(wanted, nodes, {}).requirements]
+    assert kinds == ["toleration", "nodeSelector", "nodeAffinity"]
+
+
+def test_what_the_class_tolerates_is_told_of_a_cordoned_node_too() -> None:
+    """Once uncordoned it would be the taint that keeps the pod away."""
+    tainted = Node(
+        "a", {"kata": "true"}, (Taint("sandbox", "kata", "NoSchedule"),), unschedulable=True
+    )
+    explanation = explained(Pod(runtime_class_name="kata"), [tainted], {"kata": KATA})
+    assert [each.code for each in explanation.reasons] == [Code.CORDONED]
+    assert "only RuntimeClass" in explanation.warnings[0]
+
+
+def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+@pytest.mark.parametrize(
+    ("term", "fault"),
+    [
+        (expression("a b", "Exists"), 'matchExpressions[0]: key "a b" is no label key'),
+        (expression("a", "in", "x"), 'matchExpressions[0]: there is no operator "in"'),
+        (expression("a", "In"), "matchExpressions[0]: In needs values"),
+        (expression("a", "Exists", "x"), "matchExpressions[0]: Exists takes no values"),
+        (expression("a", "In", "x", "y z"), 'matchExpressions[0]: "y z" is no label value'),
+        (expression("a", "Gt", "many"), "matchExpressions[0]: Gt needs one whole number"),
+        (expression("a", "Lt", "1", "2"), "matchExpressions[0]: Lt needs one whole number"),
+        (
+            {"matchFields": [by_name("a"), by_name("a", operator="Exists")]},
+            'matchFields[1]: there is no operator "Exists" for fields',
+        ),
+        ({"matchFields": [by_name("a", "b")]}, "matchFields[0]: In needs one value for a field"),
+    ],
+)
+def test_a_term_that_does_not_parse_is_named(term: dict[str, Any], fault: str) -> None:
+    """kube-scheduler drops it without a word, with a class and without."""
+    for spec in ({}, {"runtimeClassName": "kata"}):
+        pod = of_a_daemon_set(expression("old", "Exists"), {}, term, **spec)
+        explanation = explained(pod, POOL, {"kata": KATA})
+        assert explanation.passing == [b"c"]
+        assert explanation.warnings[0] == (
+            "nodeSelectorTerms[2] of the pod's required node affinity does not parse and so matches"
+            f" no node: {fault}"
+        )
+
+
+def test_terms_that_do_not_parse_are_told_up_to_eight() -> None:
+    pod = of_a_daemon_set(*[expression("a", "in")] * 20)
+    warnings = explained(pod, POOL, {}).warnings
+    assert len(warnings) == 9
+    assert warnings[-1] == "12 more terms of the pod's required node affinity do not parse"
