@@ -4,6 +4,8 @@ kube-scheduler counts equal strings over all nodes and prints "<count> <reason>"
 names a node, and says the same for nodes that fail for the same cause.
 """
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -97,6 +99,24 @@ def not_found(runtime_class: str) -> Reason:
 
 
 UNKNOWN_NODE: Final = _fixed(Code.UNKNOWN_NODE, "nodes not yet known to the RuntimeClass extender")
+
+#: Our texts in what kube-scheduler tells of a pod: "<count> <text>", each once, joined by ", ".
+#: None of them has a parenthesis within its parentheses: no name, key or value may have one.
+_TOLD: Final = re.compile(
+    r"([0-9]{1,9}) ("
+    r'nodes don\'t match RuntimeClass "[^"]*"(?: \([^()]*\))?'
+    r"|nodes' default runtime handler lacks [a-z-]+(?: [a-z-]+)*"
+    rf"|{UNKNOWN_NODE.text})"
+)
+
+
+def told_reasons(message: str) -> dict[str, int]:
+    """Our reasons in a message of kube-scheduler, with the numbers of nodes refused for them."""
+    told: Counter[str] = Counter()
+    for count, text in _TOLD.findall(message):
+        told[text] += int(count)
+    return dict(told)
+
 
 # kube-scheduler's own words (nodeaffinity, tainttoleration, nodeunschedulable, schedule_one.go,
 # v1.36.2). The last two it says of nodes that no filter has looked at.

@@ -1,4 +1,4 @@
-"""The kinds of objects that are followed, and where the API server has them."""
+"""The kinds of objects that are followed or listed, and where the API server has them."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +14,7 @@ class Kind:
 
 
 NODES: Final = Kind("Node", "nodes", "/api/v1/nodes")
+PODS: Final = Kind("Pod", "pods", "/api/v1/pods")
 RUNTIME_CLASSES: Final = Kind(
     "RuntimeClass", "runtimeclasses.node.k8s.io", "/apis/node.k8s.io/v1/runtimeclasses"
 )

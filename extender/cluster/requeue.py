@@ -1,13 +1,14 @@
 """Wakes Pending pods that would now pass: an annotation on the pod makes kube-scheduler try again.
 
 Creating a RuntimeClass wakes no pod in kube-scheduler, nor does a change of a node's handlers, and
-a pod that was refused on old news waits for minutes.
+a pod that was refused on old news waits for minutes. What was refused before this process began is
+listed once at the start.
 """
 
 import logging
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final, Protocol
@@ -17,9 +18,11 @@ import orjson
 
 from extender.cluster.api_objects import status_of
 from extender.cluster.connection import ConnectionFaultError
+from extender.cluster.list_watch import Backoff, Cause
 from extender.cluster.log_limit import LogLimit
 from extender.cluster.rate_limit import TokenBucket
 from extender.cluster.reflector import Response
+from extender.cluster.refused_before import ForbiddenError, WaitingPod, waiting_pods
 from extender.cluster.store import SnapshotStore, Swap
 from extender.objects import Pod, RuntimeClass, Shape
 from extender.predicates.runtimeclass import Requirements, conflict_reason
@@ -27,6 +30,7 @@ from extender.predicates.tolerations import TolerationSet
 from extender.refused import RefusedPod, RefusedPods
 from extender.snapshot import Snapshot
 from extender.verbs.matching import Policy
+from extender.verdict import Reason, not_found
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -59,6 +63,7 @@ Transition = tuple[Shape | None, Shape]
 class Connection(Protocol):
     """What requeueing needs of a connection; see connection.ApiConnection."""
 
+    def get(self, path: str, query: dict[str, str], *, silence: float) -> Response: ...
     def merge_patch(self, path: str, body: bytes, *, silence: float) -> Response: ...
     def rejected(self) -> None: ...
     def interrupt(self) -> None: ...
@@ -121,6 +126,8 @@ class Requeue:
         self._news = threading.Condition()
         self._changes = _Changes()
         self._waiting: OrderedDict[str, int] = OrderedDict()
+        self._recalled = False
+        self._backoff = Backoff(clock)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="requeue", daemon=True)
         store.subscribe(self.swapped)
@@ -136,6 +143,9 @@ class Requeue:
 
     def swapped(self, swap: Swap) -> None:
         """A pod refused later is judged by the new snapshot, so only those remembered matter."""
+        if not self._recalled:
+            with self._news:
+                self._news.notify_all()
         if not len(self._refused):
             return
         with self._news:
@@ -146,10 +156,50 @@ class Requeue:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._work()
+                if self._recalled:
+                    self._work()
+                else:
+                    self._recall()
             except Exception:
                 _LOG.exception("requeueing failed; going on")
                 self._stopping.wait(_RETRY_SECONDS)
+
+    def _recall(self) -> None:
+        """Once all is known, find what an earlier process has refused."""
+        with self._news:
+            self._news.wait_for(lambda: self._stopping.is_set() or _is_synced(self._store.snapshot))
+        if self._stopping.is_set():
+            return
+        try:
+            count = sum(map(self._remember, waiting_pods(self._connection)))
+        except ConnectionFaultError as error:
+            self._limit.say(logging.WARNING, "list", "waiting pods not listed", cause=str(error))
+            self._stopping.wait(self._backoff.delay(Cause.LISTING))
+            return
+        except ForbiddenError as error:
+            text = "missing permission: list pods; add it to the ClusterRole (--requeue-pods)"
+            _LOG.error(text, extra={"cause": str(error)})
+        else:
+            _LOG.info("waiting pods listed", extra={"remembered": count})
+        self._recalled = True
+
+    def _remember(self, waiting: WaitingPod) -> bool:
+        """Remember a pod as if it had just been refused; wake it if it would not be any more."""
+        if waiting.was_judged and not waiting.told:
+            # Whoever has tried it did not ask us, or had no node left to ask about.
+            return False
+        pod = waiting.pod
+        # First remembered, then judged: a change in between wakes it as any other does.
+        self._refused.refuse(pod)
+        nodes = nodes_by_reason(pod, self._store.snapshot, self._policy)
+        if not waiting.was_judged:
+            if nodes[None]:
+                self._refused.admit(pod.namespace, pod.name, pod.uid)
+                return False
+        elif nodes[None] and any(nodes[text] < count for text, count in waiting.told.items()):
+            # Some of the nodes that it was refused are so no longer.
+            self._waiting.setdefault(pod.uid or f"{pod.namespace}/{pod.name}", 0)
+        return True
 
     def _work(self) -> None:
         with self._news:
@@ -270,6 +320,32 @@ def _is_woken(pod: RefusedPod, changes: _Changes, snapshot: Snapshot, policy: Po
         and (before is None or requirements.mismatch(before) is not None)
         for before, after in changes.transitions
     )
+
+
+def _is_synced(snapshot: Snapshot) -> bool:
+    return snapshot.nodes_synced and snapshot.runtime_classes_synced
+
+
+def nodes_by_reason(pod: Pod, snapshot: Snapshot, policy: Policy) -> Counter[str | None]:
+    """How many nodes the pod is refused for each text, the plain forms too; by None those it fits.
+
+    A plain text counts all the nodes whose reasons it is the short form of.
+    """
+    found: Counter[str | None] = Counter()
+    runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
+    if pod.runtime_class_name and runtime_class is None:
+        of_all: Reason | None = not_found(pod.runtime_class_name)
+    else:
+        of_all = conflict_reason(pod, runtime_class) if runtime_class else None
+    verdicts = snapshot.shapes.verdicts(
+        runtime_class, pod, policy.handler_check, policy.comparison_operators
+    )
+    for code, count in zip(verdicts.codes[1:], snapshot.nodes_per_shape[1:], strict=True):
+        reason = of_all or verdicts.reasons[code]
+        found[reason.text if reason else None] += count
+        if reason is not None and reason.is_detailed:
+            found[reason.plain] += count
+    return found
 
 
 def _compiled(pod: Pod, runtime_class: RuntimeClass | None, policy: Policy) -> Requirements:

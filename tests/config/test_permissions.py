@@ -98,7 +98,7 @@ def test_each_way_grants_the_same_minimum(path: str) -> None:
     assert granted == {
         ("", "nodes"): {"list", "watch"},
         ("node.k8s.io", "runtimeclasses"): {"get", "list", "watch"},
-        ("", "pods"): {"get", "patch"},
+        ("", "pods"): {"get", "list", "patch"},
     }
 
 

@@ -178,7 +178,7 @@ class Cluster:
         name = "runtimeclass-extender"
         rules = [
             {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]},
-            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch"]},
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "patch"]},
             {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
             {
                 "apiGroups": ["node.k8s.io"],

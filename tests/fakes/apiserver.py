@@ -19,10 +19,27 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 NODES: Final = "/api/v1/nodes"
 RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
+PODS: Final = "/api/v1/pods"
 
-_KINDS: Final = {NODES: ("v1", "Node"), RUNTIME_CLASSES: ("node.k8s.io/v1", "RuntimeClass")}
+_KINDS: Final = {
+    NODES: ("v1", "Node"),
+    PODS: ("v1", "Pod"),
+    RUNTIME_CLASSES: ("node.k8s.io/v1", "RuntimeClass"),
+}
 
 Json = dict[str, Any]
+
+
+def _selects(selector: str, item: Any) -> bool:
+    """Whether an object has what a field selector asks for; what is absent is empty."""
+    for requirement in filter(None, selector.split(",")):
+        path, _, wanted = requirement.partition("=")
+        found = item
+        for key in path.split("."):
+            found = (found or {}).get(key)
+        if (found or "") != wanted:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +111,7 @@ class FakeApiServer:
         self.compacted = 0
         self.requests: list[Request] = []
         self.scripts: dict[str, deque[Json]] = {}
-        self.faults: dict[str, deque[Fault | None]] = {NODES: deque(), RUNTIME_CLASSES: deque()}
+        self.faults: dict[str, deque[Fault | None]] = {path: deque() for path in _KINDS}
         self.tokens: set[str] | None = None
         self.supports_watch_list = True
         self.sends_initial_events_end = True
@@ -102,7 +119,7 @@ class FakeApiServer:
         self.before_get: Callable[[], None] = lambda: None
         self.patches: list[Request] = []
         self.news = threading.Condition()
-        self._objects: dict[str, dict[str, Json]] = {NODES: {}, RUNTIME_CLASSES: {}}
+        self._objects: dict[str, dict[str, Json]] = {path: {} for path in _KINDS}
         self._history: list[tuple[int, str, str, Json]] = []
         self._tokens: dict[str, tuple[list[Json], int]] = {}
         self._connections: set[socket.socket] = set()
@@ -350,7 +367,9 @@ class _Answer:
             elif token:
                 items, revision = server._tokens[token]
             else:
-                items = list(server._objects[self._request.path].values())
+                selector = query.get("fieldSelector", "")
+                every = server._objects[self._request.path].values()
+                items = [each for each in every if _selects(selector, each)]
                 revision = server.revision
         if items is None:
             self._json(status_document(410, "Expired", "continue token too old"), 410)
@@ -493,6 +512,18 @@ def node(
 def runtime_class(name: str, handler: str = "h", selector: Mapping[str, str] | None = None) -> Json:
     scheduling = {"scheduling": {"nodeSelector": dict(selector)}} if selector else {}
     return {"metadata": {"name": name}, "handler": handler, **scheduling}
+
+
+def pod(name: str, runtime_class: str = "", *, message: str = "", **spec: object) -> Json:
+    """A Pending pod of namespace default, with what kube-scheduler said of it, if anything."""
+    conditions = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    ]
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": {**({"runtimeClassName": runtime_class} if runtime_class else {}), **spec},
+        "status": {"phase": "Pending", **({"conditions": conditions} if message else {})},
+    }
 
 
 def kubeconfig(

@@ -10,11 +10,13 @@ import pytest
 
 from tests.fakes.apiserver import (
     NODES,
+    PODS,
     RUNTIME_CLASSES,
     FakeApiServer,
     Fault,
     kubeconfig,
     node,
+    pod,
     runtime_class,
     status_document,
 )
@@ -215,6 +217,95 @@ def test_requeue_wakes_the_pods_of_a_class_that_appears(tmp_path: Path) -> None:
             until(lambda: counted in server.request("GET", "/metrics")[1])
 
 
+def no_handler(count: int) -> str:
+    """What kube-scheduler says of a pod that it asked about `count` nodes for."""
+    return (
+        f"0/{count + 1} nodes are available: 1 node(s) had untolerated taint(s), {count} nodes"
+        ' don\'t match RuntimeClass "kata" (no runtime handler "kata-qemu"). preemption: 0/3 nodes'
+        " are available: 3 Preemption is not helpful for scheduling."
+    )
+
+
+def patched(api: FakeApiServer) -> list[str]:
+    return sorted(each.path.rpartition("/")[2] for each in api.patches)
+
+
+def lists_of_pods(api: FakeApiServer) -> list[dict[str, str]]:
+    return [dict(each.query) for each in api.requests if each.path == PODS]
+
+
+def test_what_was_refused_before_a_restart_is_woken_after_it(tmp_path: Path) -> None:
+    """By the same change: the handler appears, and the pod is tried at once."""
+    with FakeApiServer() as api:
+        api.put(RUNTIME_CLASSES, runtime_class("kata", "kata-qemu"))
+        api.put(NODES, node("n1", handlers=["runc"]))
+        api.put(PODS, pod("new", "kata"))
+        api.put(PODS, pod("plain"))
+        api.put(PODS, pod("bound", "kata", nodeName="n1"))
+        with running(*start(api, tmp_path), "--requeue-pods") as server:
+            until(lambda: is_ready(server))
+            filtered(server, "kata", "n1", pod="refused")
+            api.put(PODS, pod("refused", "kata", message=no_handler(1)))
+        with running(*start(api, tmp_path), "--requeue-pods") as server:
+            server.wait_for_line("waiting pods listed")
+            assert api.patches == []
+            api.put(NODES, node("n1", handlers=["runc", "kata-qemu"]))
+            api.wait_for(lambda: len(api.patches) == 2)
+            server.stop()
+        assert patched(api) == ["new", "refused"]
+        assert {each["fieldSelector"] for each in lists_of_pods(api)} == {
+            "spec.nodeName=,status.phase=Pending"
+        }
+
+
+def test_what_changed_while_nobody_was_there_wakes_at_the_start(tmp_path: Path) -> None:
+    """Only the pods that were refused for what is so no longer, lest each start wakes all."""
+    with FakeApiServer() as api:
+        api.put(RUNTIME_CLASSES, runtime_class("kata", "kata-qemu"))
+        api.put(NODES, node("n1", handlers=["runc", "kata-qemu"]))
+        api.put(NODES, node("n2", handlers=["runc"]))
+        api.put(PODS, pod("once", "kata", message=no_handler(2)))
+        api.put(PODS, pod("still", "kata", message=no_handler(1)))
+        full = "0/2 nodes are available: 2 Insufficient cpu."
+        api.put(PODS, pod("full", "kata", message=full))
+        with running(*start(api, tmp_path), "--requeue-pods") as server:
+            api.wait_for(lambda: bool(api.patches))
+            api.put(NODES, node("n2", handlers=["runc", "kata-qemu"]))
+            api.wait_for(lambda: len(api.patches) >= 3)
+            server.stop()
+        assert patched(api) == ["once", "once", "still"]
+
+
+def test_many_waiting_pods_are_listed_in_pages_through_faults(tmp_path: Path) -> None:
+    with FakeApiServer() as api:
+        api.put(NODES, node("n1", {"k": "v"}))
+        for number in range(1100):
+            api.put(PODS, pod(f"p{number}", "late"))
+        api.faults[PODS].extend([Fault(status=503), None, Fault(status=410)])
+        with running(*start(api, tmp_path), "--requeue-pods") as server:
+            server.wait_for_line("waiting pods listed")
+            api.put(RUNTIME_CLASSES, runtime_class("late", selector={"k": "v"}))
+            api.wait_for(lambda: len(api.patches) >= 40)
+        queries = lists_of_pods(api)
+        assert {each["limit"] for each in queries} == {"500"}
+        # Refused; a page, and the next one's token has expired; then three in a row.
+        assert ["continue" in each for each in queries] == [False, False, True, False, True, True]
+
+
+def test_without_the_right_to_list_pods_one_line_says_so_and_the_rest_works(
+    tmp_path: Path,
+) -> None:
+    with FakeApiServer() as api:
+        api.put(NODES, node("n1", {"k": "v"}))
+        api.faults[PODS].append(Fault(status=403))
+        with running(*start(api, tmp_path), "--requeue-pods") as server:
+            server.wait_for_line("missing permission: list pods")
+            filtered(server, "late", "n1")
+            api.put(RUNTIME_CLASSES, runtime_class("late", selector={"k": "v"}))
+            api.wait_for(lambda: len(api.patches) == 1)
+        assert len(lists_of_pods(api)) == 1
+
+
 def test_without_the_flag_no_pod_is_touched(tmp_path: Path) -> None:
     with FakeApiServer() as api:
         api.put(NODES, node("n1", {"k": "v"}))
@@ -224,6 +315,7 @@ def test_without_the_flag_no_pod_is_touched(tmp_path: Path) -> None:
             api.put(RUNTIME_CLASSES, runtime_class("late"))
             until(lambda: filtered(server, "late", "n1")["NodeNames"] == ["n1"])
             assert api.patches == []
+            assert lists_of_pods(api) == []
 
 
 def test_metrics_tell_of_the_watches(tmp_path: Path) -> None:

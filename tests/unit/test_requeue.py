@@ -103,6 +103,9 @@ def test_pods_that_want_the_same_share_what_is_remembered() -> None:
 class NoConnection:
     """Nobody is to be patched."""
 
+    def get(self, path: str, query: dict[str, str], *, silence: float) -> Response:
+        raise AssertionError(path)
+
     def merge_patch(self, path: str, body: bytes, *, silence: float) -> Response:
         raise AssertionError(path)
 

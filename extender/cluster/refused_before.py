@@ -1,0 +1,130 @@
+"""The pods that wait for a node and that an earlier process of this service may have refused.
+
+What is remembered of refusals ends with the process. kube-scheduler writes why it found no node
+into the pod's condition PodScheduled, so a pod that was refused tells so itself.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, Protocol
+
+from msgspec import Raw, Struct
+
+from extender.cluster.api_objects import Page, page_of, status_of
+from extender.cluster.connection import ConnectionFaultError
+from extender.cluster.kinds import PODS
+from extender.cluster.list_watch import LIST_SILENCE_SECONDS, PAGE_LIMIT
+from extender.cluster.reflector import Response
+from extender.decoding import DecodeError, RawPod, decode, pod_of
+from extender.objects import Pod
+from extender.verdict import told_reasons
+
+#: The pods that no node has; what has ended without ever having one waits for nothing.
+_WAITING: Final = "spec.nodeName=,status.phase=Pending"
+
+#: A continue token that has expired begins the list again, so often at most.
+_ATTEMPTS: Final = 3
+
+#: The condition of a pod in which kube-scheduler says how it went (core/v1 PodScheduled).
+_SCHEDULED: Final = "PodScheduled"
+
+
+class Connection(Protocol):
+    """What listing needs of a connection; see connection.ApiConnection."""
+
+    def get(self, path: str, query: dict[str, str], *, silence: float) -> Response: ...
+    def rejected(self) -> None: ...
+
+
+class ForbiddenError(Exception):
+    """The right to list pods is missing; the text is the API server's."""
+
+
+class _Condition(Struct):
+    type: str | None = None
+    message: str | None = None
+
+
+class _Status(Struct):
+    conditions: list[_Condition | None] | None = None
+
+
+class _Spec(Struct, rename="camel"):
+    scheduling_gates: list[Raw] | None = None
+
+
+class _Object(Struct):
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPod:
+    """A pod without a node; `told` counts the nodes by the reasons of ours that it was refused for.
+
+    was_judged: a scheduler has tried it, and said why in vain.
+    """
+
+    pod: Pod
+    was_judged: bool
+    told: dict[str, int]
+
+
+def waiting_pods(connection: Connection) -> Iterator[WaitingPod]:
+    """The pods without a node that want something of their node's runtime, a page at a time.
+
+    After a token that has expired some come twice. Raises ConnectionFaultError where another try
+    may help, and ForbiddenError.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        token = ""
+        while True:
+            query = {"fieldSelector": _WAITING, "limit": str(PAGE_LIMIT)}
+            page = _page(connection, query | ({"continue": token} if token else {}))
+            if page is None:
+                break
+            yield from filter(None, map(_waiting, page.items))
+            token = page.continue_token
+            if not token:
+                return
+        if attempt == _ATTEMPTS:
+            raise ConnectionFaultError(f"{PODS.path}: changes too fast")
+
+
+def _page(connection: Connection, query: dict[str, str]) -> Page | None:
+    """One page; None where its token has expired."""
+    response = connection.get(PODS.path, query, silence=LIST_SILENCE_SECONDS)
+    try:
+        body = response.read_all(LIST_SILENCE_SECONDS)
+    finally:
+        response.close()
+    if response.status == HTTPStatus.GONE and "continue" in query:
+        return None
+    if response.status == HTTPStatus.FORBIDDEN:
+        raise ForbiddenError(status_of(body).message)
+    if response.status == HTTPStatus.UNAUTHORIZED:
+        connection.rejected()
+    if response.status != HTTPStatus.OK:
+        raise ConnectionFaultError(f"HTTP {response.status} {status_of(body).message}".rstrip())
+    try:
+        return page_of(body, PODS.name)
+    except DecodeError as error:
+        raise ConnectionFaultError(str(error)) from None
+
+
+def _waiting(raw: Raw) -> WaitingPod | None:
+    try:
+        pod = pod_of(decode(raw, RawPod, "Pod"))
+        # Most pods of a cluster are of no concern; the rest of them need not be read.
+        if pod.is_unconstrained:
+            return None
+        other = decode(raw, _Object, "Pod")
+    except DecodeError:
+        # What the API server has validated and we can't read, the filter refuses with a 400.
+        return None
+    if other.spec and other.spec.scheduling_gates:
+        return None
+    conditions = (other.status.conditions if other.status else None) or ()
+    said = next((each for each in conditions if each and each.type == _SCHEDULED), None)
+    return WaitingPod(pod, said is not None, told_reasons((said and said.message) or ""))
