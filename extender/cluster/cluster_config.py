@@ -11,12 +11,16 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
+from extender.cluster.yaml_documents import YamlError, yaml_documents
+from extender.input_files import FileError, check_file, read_file
 
 _LOG: Final = logging.getLogger(__name__)
 
 #: Where Kubernetes mounts a service account (pkg/serviceaccount, v1.36.2).
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+#: Some hundred clusters of 100 KB each, certificates included.
+_MAX_CONFIG_BYTES: Final = 16 * 2**20
 
 #: Credentials are loaded again on a 401, at most so often.
 RELOAD_SECONDS: Final = 1.0
@@ -126,9 +130,7 @@ def _kubeconfig_paths(kubeconfig: str | None) -> list[Path]:
     text = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
     words = [text] if kubeconfig else text.split(os.pathsep)
     paths = [Path(word).expanduser() for word in words if word]
-    if kubeconfig and not paths[0].is_file():
-        raise ConfigError(f"--kubeconfig {kubeconfig}: no such file")
-    found = [path for path in paths if path.is_file()]
+    found = paths if kubeconfig else [path for path in paths if path.exists()]
     if not found:
         raise ConfigError(
             f"no cluster: not in a pod, and {text} does not exist; "
@@ -159,7 +161,8 @@ def _load_kubeconfig(
     load: Any = kubernetes.config.load_kube_config
     where = os.pathsep.join(map(str, paths))
     documents = _documents(paths)
-    _check_context(where, [document for _, document in documents], context)
+    _check_files(documents)
+    _check_context(where, documents, context)
     try:
         load(config_file=where, context=context, client_configuration=configuration)
     except Exception as error:  # the package raises all kinds for what is wrong in the file
@@ -171,16 +174,12 @@ def _documents(paths: list[Path]) -> list[tuple[Path, Any]]:
     documents = []
     for path in paths:
         try:
-            documents.append((path, yaml.safe_load(path.read_bytes())))
-        except OSError as error:
-            raise ConfigError(f"--kubeconfig {path}: {error.strerror}") from None
-        except (yaml.YAMLError, ValueError) as error:
-            raise ConfigError(f"--kubeconfig {path}: {one_line(error)}") from None
-        except RecursionError:
-            raise ConfigError(f"--kubeconfig {path}: nested too deeply") from None
-    if not all(isinstance(document, dict) for _, document in documents):
-        where = os.pathsep.join(map(str, paths))
-        raise ConfigError(f"--kubeconfig {where}: not a kubeconfig")
+            found = list(yaml_documents(read_file(path, _MAX_CONFIG_BYTES)))
+        except (FileError, YamlError) as error:
+            raise ConfigError(f"--kubeconfig {path}: {error}") from None
+        if len(found) != 1 or not isinstance(found[0], dict):
+            raise ConfigError(f"--kubeconfig {path}: not a kubeconfig")
+        documents.append((path, found[0]))
     return documents
 
 
@@ -219,18 +218,23 @@ def context_names(kubeconfig: str | None) -> list[str]:
     return sorted(_contexts(_documents(_kubeconfig_paths(kubeconfig))))
 
 
-def _check_context(where: str, documents: list[Any], context: str | None) -> None:
-    names = sorted(
-        str(each.get("name"))
-        for document in documents
-        for each in document.get("contexts") or ()
-        if isinstance(each, dict)
-    )
+def _check_files(documents: list[tuple[Path, Any]]) -> None:
+    """The package that reads them would wait for a pipe."""
+    for file in _files_named(documents):
+        try:
+            check_file(file)
+        except FileError as error:
+            if file.exists():
+                raise ConfigError(f"--kubeconfig: {file} {error}") from None
+
+
+def _check_context(where: str, documents: list[tuple[Path, Any]], context: str | None) -> None:
+    names = sorted(_contexts(documents))
     if context and context not in names:
         raise ConfigError(
             f"--context {context}: not in {where}; it has {', '.join(names) or 'no contexts'}"
         )
-    if not context and not any(document.get("current-context") for document in documents):
+    if not context and not any(document.get("current-context") for _, document in documents):
         raise ConfigError(
             f"--kubeconfig {where}: no current-context; choose one with --context: "
             f"{', '.join(names) or 'it has none'}"
@@ -242,7 +246,8 @@ def _files_named(documents: list[tuple[Path, Any]]) -> list[Path]:
     files = []
     for path, document in documents:
         for section, inner in (("users", "user"), ("clusters", "cluster")):
-            for each in document.get(section) or ():
+            entries = document.get(section)
+            for each in entries if isinstance(entries, list) else ():
                 entry = each.get(inner) if isinstance(each, dict) else None
                 if isinstance(entry, dict):
                     names = (entry[key] for key in _FILE_KEYS & entry.keys())

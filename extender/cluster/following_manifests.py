@@ -62,8 +62,9 @@ class ManifestFollower:
         while not self._stopping.wait(POLL_SECONDS):
             try:
                 self.look()
-            except Exception:
-                _LOG.exception("looking at the manifests failed; trying again")
+            except Exception as error:
+                # The same again and again is told once, as what is wrong in a file is.
+                self._fail(f"{type(error).__name__}: {error}", unexpected=True)
 
     def look(self) -> None:
         """One look at the files: reload when they have changed and then stayed as they are."""
@@ -98,8 +99,12 @@ class ManifestFollower:
         self._loaded = self._seen = seen
         self._error = ""
 
-    def _fail(self, text: str) -> None:
+    def _fail(self, text: str, *, unexpected: bool = False) -> None:
         if text != self._error:
             # First known, then told: who reads of it in the log finds it in /readyz?verbose.
             self._error, self._failed_at = text, self._clock()
-            _LOG.error("manifests not reloaded, keeping the state before", extra={"cause": text})
+            _LOG.error(
+                "manifests not reloaded, keeping the state before",
+                extra={"cause": text},
+                exc_info=unexpected,
+            )

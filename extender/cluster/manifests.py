@@ -1,5 +1,6 @@
 """Reads Nodes, RuntimeClasses, Pods and Namespaces from files and folders of YAML or JSON."""
 
+import itertools
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import yaml
 from msgspec import Raw, Struct
 
+from extender.cluster.yaml_documents import YamlError, yaml_documents
 from extender.decoding import (
     WORKLOAD_GROUPS,
     DecodeError,
@@ -29,13 +30,17 @@ from extender.decoding import (
     template_pod_of,
     with_daemon_tolerations,
 )
+from extender.input_files import FileError, read_file
 from extender.objects import Node, Pod, RuntimeClass
 from extender.validation import validate_node_name, validate_runtimeclass
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
-#: Levels of lists and objects within each other; those of Kubernetes have 20 or so.
-MAX_DEPTH: Final = 200
+#: An object a file for 65,536 nodes, and as many other objects.
+MAX_FILES: Final = 2**17
+
+#: Lists within each other; kubectl prints one, and each more would be read once more.
+_MAX_LISTS: Final = 8
 
 #: The kinds that are read, by the group of their apiVersion.
 _GROUPS: Final = {"Namespace": "", "Node": "", "Pod": "", "RuntimeClass": "node.k8s.io"}
@@ -60,22 +65,35 @@ class Manifests:
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     templates: dict[tuple[str, str], Pod] | None = None
+    _twice: set[str] = field(default_factory=set)
+
+    @property
+    def is_empty(self) -> bool:
+        found = (self.nodes, self.runtime_classes, self.pods, self.namespaces, self.templates)
+        return not any(found)
+
+    def tell_twice(self, named: str) -> None:
+        """Warn of objects with one name, once a name, however many there are."""
+        if named not in self._twice:
+            self._twice.add(named)
+            self.warnings.append(f"{named} is there more than once; the last one counts")
 
 
-class _Header(Struct, rename="camel"):
+class _Metadata(Struct):
+    name: str | None = None
+
+
+class _Named(Struct):
+    metadata: _Metadata | None = None
+
+
+class _Kind(Struct, rename="camel"):
     api_version: str | None = None
     kind: str | None = None
+
+
+class _Header(_Kind, rename="camel"):
     items: list[Raw] | None = None
-
-
-class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
-    """YAML as Kubernetes reads it: a time stays the string it is."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def manifest_files(paths: Iterable[str]) -> list[Path]:
@@ -91,17 +109,25 @@ def manifest_files(paths: Iterable[str]) -> list[Path]:
         path = Path(name)
         try:
             if stat.S_ISDIR(path.stat().st_mode):
-                names = sorted(os.listdir(path))
-                files += [
-                    path / name
-                    for name in names
-                    if not name.startswith(".") and name.endswith(_SUFFIXES)
-                ]
+                files += _in_folder(path)
             else:
                 files.append(path)
-        except OSError as error:
-            raise ManifestError(f"{path}: {error.strerror}") from None
+        except (OSError, ValueError) as error:
+            raise ManifestError(f"{path}: {_cause(error)}") from None
+        if len(files) > MAX_FILES:
+            raise ManifestError(f"{path}: more than {MAX_FILES} files")
     return [file for file in files if not file.is_dir()]
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    with os.scandir(folder) as entries:
+        names = (each.name for each in entries)
+        named = (each for each in names if not each.startswith(".") and each.endswith(_SUFFIXES))
+        return [folder / name for name in sorted(itertools.islice(named, MAX_FILES + 1))]
+
+
+def _cause(error: OSError | ValueError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 Signature = tuple[tuple[str, int, int, int], ...]
@@ -119,20 +145,23 @@ def signature(paths: Iterable[str]) -> Signature:
     return tuple(found)
 
 
-def load_manifests(paths: Sequence[str], loaded: Manifests | None = None) -> Manifests:
+def load_manifests(
+    paths: Sequence[str], loaded: Manifests | None = None, *, pipes: bool = False
+) -> Manifests:
     """Read all files, into `loaded` if given, which another thread may then look at meanwhile.
 
-    Raises ManifestError for the first thing that is wrong.
+    With pipes, a path may be that of a pipe, such as a shell's <(…) is. Raises ManifestError for
+    the first thing that is wrong.
     """
     loaded = Manifests() if loaded is None else loaded
+    named = {Path(path) for path in paths}
     for file in manifest_files(paths):
         try:
-            text = file.read_bytes()
-        except OSError as error:
-            raise ManifestError(f"{file}: {error.strerror}") from None
+            text = read_file(file, pipes=pipes and file in named)
+        except FileError as error:
+            raise ManifestError(f"{file}: {error}") from None
         read_manifest(text, str(file), loaded)
-    found = (loaded.nodes, loaded.runtime_classes, loaded.pods, loaded.namespaces, loaded.templates)
-    if not any(found):
+    if loaded.is_empty:
         loaded.warnings.append(f"no Node, RuntimeClass or Pod in {', '.join(paths)}")
     return loaded
 
@@ -142,16 +171,13 @@ def read_manifest(text: bytes, name: str, loaded: Manifests) -> None:
     try:
         for document in _documents(text):
             _take(document, "", loaded)
-    except (ManifestError, DecodeError) as error:
+    except (ManifestError, DecodeError, YamlError) as error:
         raise ManifestError(f"{name}: {error}") from None
     except RecursionError:
         raise ManifestError(f"{name}: nested too deeply") from None
 
 
-Document = Raw | dict[str, object]
-
-
-def _documents(text: bytes) -> Iterator[Document]:
+def _documents(text: bytes) -> Iterator[Raw]:
     if text.lstrip()[:1] == b"{":
         # Nothing but JSON begins like this (YAML's flow style excepted), and a cluster of 65,000
         # nodes in JSON is read a hundred times faster than as YAML.
@@ -169,62 +195,34 @@ def _documents(text: bytes) -> Iterator[Document]:
     yield from _yaml_documents(text)
 
 
-def _check_depth(text: bytes) -> None:
-    """libyaml's composer calls itself for each level: 25,000 of them end the process."""
-    depth = 0
-    for event in yaml.parse(text, _Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                mark = event.start_mark
-                place = f"line {mark.line + 1}: " if mark else ""
-                raise ManifestError(f"{place}nested more than {MAX_DEPTH} levels deep")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+def _yaml_documents(text: bytes) -> Iterator[Raw]:
+    for number, document in enumerate(yaml_documents(text, pack_items=True), 1):
+        if document is None:
+            continue
+        if not isinstance(document, dict):
+            kind = type(document).__name__
+            raise ManifestError(f"document {number}: expected an object, got {kind}")
+        yield Raw(msgspec.json.encode(document))
 
 
-def _yaml_documents(text: bytes) -> Iterator[Document]:
-    try:
-        _check_depth(text)
-        for number, document in enumerate(yaml.load_all(text, _Loader), 1):
-            if document is None:
-                continue
-            if not isinstance(document, dict):
-                kind = type(document).__name__
-                raise ManifestError(f"document {number}: expected an object, got {kind}")
-            yield document
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ManifestError(f"{place}invalid YAML: {error.problem or error.context}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ManifestError(f"invalid YAML: {_one_line(error)}") from None
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
-def _take(document: Document, default_kind: str, loaded: Manifests) -> None:
-    """Read one document, or the items of a List."""
-    if isinstance(document, Raw):
-        header = decode(document, _Header)
-        kind, version, items = header.kind, header.api_version, header.items
-        elements: Iterable[Document] = items or ()
-    else:
-        kind, version = _text(document, "kind"), _text(document, "apiVersion")
-        found = document.get("items")
-        if kind and kind.endswith("List") and found is not None and not isinstance(found, list):
-            raise ManifestError(f"items: expected a list, got {type(found).__name__}")
-        items = found if isinstance(found, list) else None
-        elements = [_element(each, index) for index, each in enumerate(items or ())]
-    kind = kind or default_kind
+def _take(document: Raw, default_kind: str, loaded: Manifests, lists: int = 0) -> None:
+    """Read one document, or the items of a List, which stands in so many others."""
+    header, items = _head(document)
+    kind = header.kind or default_kind
     if kind.endswith("List") and items is not None:
-        for element in elements:
-            _take(element, kind.removesuffix("List"), loaded)
+        if lists >= _MAX_LISTS:
+            raise ManifestError(f"more than {_MAX_LISTS} Lists within each other")
+        item_kind = kind.removesuffix("List")
+        for index, element in enumerate(items):
+            try:
+                _take(element, item_kind, loaded, lists + 1)
+            except DecodeError as error:
+                raise ManifestError(
+                    f"items[{index}]: {str(error).removeprefix('body: ')}"
+                ) from None
         return
-    group, _, _ = (version or "").rpartition("/")
-    if kind in _GROUPS and (version is None or group == _GROUPS[kind]):
+    group, _, _ = (header.api_version or "").rpartition("/")
+    if kind in _GROUPS and (header.api_version is None or group == _GROUPS[kind]):
         try:
             _TAKERS[kind](document, loaded)
         except DecodeError as error:
@@ -236,86 +234,76 @@ def _take(document: Document, default_kind: str, loaded: Manifests) -> None:
             raise ManifestError(f"{_named(kind, _name_of(document))}: {error}") from None
 
 
-def _name_of(document: Document) -> str:
+def _head(document: Raw) -> tuple[_Kind, list[Raw] | None]:
+    try:
+        header = decode(document, _Header)
+    except DecodeError:
+        # Of what is no List, items may be anything.
+        kind = decode(document, _Kind)
+        if not kind.kind or kind.kind.endswith("List"):
+            raise
+        return kind, None
+    return header, header.items
+
+
+def _name_of(document: Raw) -> str:
     """The object's name for an error message, as far as it can be read."""
-    plain = msgspec.json.decode(document) if isinstance(document, Raw) else document
-    metadata = plain.get("metadata") if isinstance(plain, dict) else None
-    return str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
-
-
-def _element(element: object, index: int) -> dict[str, object]:
-    if not isinstance(element, dict):
-        raise ManifestError(f"items[{index}]: expected an object, got {type(element).__name__}")
-    return element
-
-
-def _text(document: Mapping[str, object], key: str) -> str | None:
-    value = document.get(key)
-    if value is not None and not isinstance(value, str):
-        raise ManifestError(f"{key}: expected a string, got {type(value).__name__}")
-    return value
+    try:
+        metadata = decode(document, _Named).metadata
+    except DecodeError:
+        return ""
+    return metadata.name or "" if metadata is not None else ""
 
 
 def _named(kind: str, name: str) -> str:
     return f'{kind} "{name}"'
 
 
-def _take_node(document: Document, loaded: Manifests) -> None:
-    raw = decode(document, RawNode) if isinstance(document, Raw) else convert(document, RawNode)
-    node = node_of(raw)
+def _take_node(document: Raw, loaded: Manifests) -> None:
+    node = node_of(decode(document, RawNode))
     errors = validate_node_name(node.name)
     if errors:
         raise ManifestError(f"{_named('Node', node.name)}: {errors[0].text}")
     if node.name in loaded.nodes:
-        loaded.warnings.append(_twice("Node", node.name))
+        loaded.tell_twice(_named("Node", node.name))
     loaded.nodes[node.name] = node
 
 
-def _twice(kind: str, name: str) -> str:
-    return f"{_named(kind, name)} is there more than once; the last one counts"
-
-
-def _take_runtime_class(document: Document, loaded: Manifests) -> None:
-    plain = msgspec.json.decode(document) if isinstance(document, Raw) else document
+def _take_runtime_class(document: Raw, loaded: Manifests) -> None:
+    plain = decode(document, dict)
     errors = validate_runtimeclass(plain)
     if errors:
         raise ManifestError(f"{_named('RuntimeClass', _name_of(document))}: {errors[0].text}")
     runtime_class = runtime_class_of(convert(plain, RawRuntimeClass))
     if runtime_class.name in loaded.runtime_classes:
-        loaded.warnings.append(_twice("RuntimeClass", runtime_class.name))
+        loaded.tell_twice(_named("RuntimeClass", runtime_class.name))
     loaded.runtime_classes[runtime_class.name] = runtime_class
 
 
-def _take_pod(document: Document, loaded: Manifests) -> None:
-    raw = document if isinstance(document, Raw) else Raw(msgspec.json.encode(document))
-    pod = explained_pod_of(decode(raw, RawPod, "Pod"), "Pod")
+def _take_pod(document: Raw, loaded: Manifests) -> None:
+    pod = explained_pod_of(decode(document, RawPod, "Pod"), "Pod")
     key = f"{pod.namespace or 'default'}/{pod.name}"
     if key in loaded.pods:
-        loaded.warnings.append(_twice("Pod", key))
+        loaded.tell_twice(_named("Pod", key))
     loaded.pods[key] = pod
 
 
 def _take_workload(
-    document: Document, kind: str, loaded: Manifests, templates: dict[tuple[str, str], Pod]
+    document: Raw, kind: str, loaded: Manifests, templates: dict[tuple[str, str], Pod]
 ) -> None:
-    raw = document if isinstance(document, Raw) else Raw(msgspec.json.encode(document))
-    pod = template_pod_of(decode(raw, RawWorkload), kind)
+    pod = template_pod_of(decode(document, RawWorkload), kind)
     if kind == "DaemonSet":
-        pod = with_daemon_tolerations(pod, decode(raw, RawDaemonSet))
+        pod = with_daemon_tolerations(pod, decode(document, RawDaemonSet))
     key = f"{pod.namespace or 'default'}/{pod.name}"
     if (kind, key) in templates:
-        loaded.warnings.append(_twice(kind, key))
+        loaded.tell_twice(_named(kind, key))
     templates[kind, key] = pod
 
 
-def _take_namespace(document: Document, loaded: Manifests) -> None:
+def _take_namespace(document: Raw, loaded: Manifests) -> None:
     """Read a Namespace; one that can't be read is left out, since few commands look at any."""
     try:
-        raw = (
-            decode(document, RawNamespace)
-            if isinstance(document, Raw)
-            else convert(document, RawNamespace)
-        )
+        raw = decode(document, RawNamespace)
     except DecodeError as error:
         loaded.warnings.append(f"Namespace ignored: {error}")
         return

@@ -2,10 +2,7 @@
 
 import argparse
 import re
-from pathlib import Path
 from typing import Any, Final
-
-import yaml
 
 from extender.checks.config_fields import Circumstances, SchedulerConfigError
 from extender.checks.finding import Finding, worst_first
@@ -15,6 +12,7 @@ from extender.checks.scheduler_config import (
     our_extenders,
 )
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
+from extender.cluster.yaml_documents import YamlError, yaml_documents
 from extender.commands.arguments import (
     Command,
     add_policy_flags,
@@ -27,6 +25,7 @@ from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer,
 from extender.commands.probing import probe
 from extender.commands.progress import Progress
 from extender.flags import CommandParser, UsageError
+from extender.input_files import FileError, read_file
 from extender.printing.finding_texts import findings_document, findings_text
 from extender.verbs.matching import Policy
 from extender.verbs.support import Support
@@ -87,6 +86,8 @@ def _check(program: str, flags: argparse.Namespace) -> int:
         state = load_cluster(source, Progress())
         for warning in state.warnings:
             warn(program, warning)
+        if not (state.snapshot.runtime_classes or state.snapshot.nodes or state.pods.pending()):
+            raise UsageError("there is no RuntimeClass, Node or Pod: nothing was checked")
         findings += _check_cluster(state, policy_of(flags), program)
         looked_at.append(
             f"{len(state.snapshot.runtime_classes)} RuntimeClasses,"
@@ -146,15 +147,10 @@ def _read_config(name: str) -> dict[str, Any]:
     """The first document of the file. Raises UsageError."""
     where = f"--scheduler-config {name}"
     try:
-        with Path(name).open("rb") as file:
-            text = file.read(_MAX_CONFIG_BYTES + 1)
-        if len(text) > _MAX_CONFIG_BYTES:
-            raise UsageError(f"{where}: over {_MAX_CONFIG_BYTES} bytes")
-        documents = [each for each in yaml.safe_load_all(text) if each is not None]
-    except OSError as error:
-        raise UsageError(f"{where}: {error.strerror}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: invalid YAML: {' '.join(str(error).split())}") from None
+        text = read_file(name, _MAX_CONFIG_BYTES, pipes=True)
+        documents = [each for each in yaml_documents(text) if each is not None]
+    except (FileError, YamlError) as error:
+        raise UsageError(f"{where}: {error}") from None
     if not documents or not isinstance(documents[0], dict):
         raise UsageError(f"{where}: expected a KubeSchedulerConfiguration")
     return documents[0]

@@ -56,7 +56,9 @@ def load_cluster(source: Source, progress: Progress) -> ClusterState:
     with progress.showing(lambda: f"{len(loaded.nodes):,} nodes read"):
         try:
             if source.manifests:
-                load_manifests(source.manifests, loaded)
+                load_manifests(source.manifests, loaded, pipes=True)
+                if loaded.is_empty:
+                    raise UsageError(loaded.warnings[-1])
                 return _state(loaded, ManifestPods(loaded))
             config = ClusterConfig(source.kubeconfig, source.context)
             reader = ClusterReader(config)

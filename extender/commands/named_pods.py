@@ -9,6 +9,7 @@ from typing import Final
 from extender.cluster.manifests import ManifestError, Manifests, load_manifests, read_manifest
 from extender.commands.arguments import PLUGIN
 from extender.flags import UsageError
+from extender.input_files import MAX_FILE_BYTES
 from extender.objects import Pod
 from extender.verdict import shown
 
@@ -128,11 +129,21 @@ def _objects(filename: str) -> Mapping[tuple[str, str], Pod]:
     loaded = Manifests(templates={})
     try:
         if filename == "-":
-            read_manifest(sys.stdin.buffer.read(), "stdin", loaded)
+            read_manifest(_stdin(), "stdin", loaded)
         elif Path(filename).is_dir():
             raise UsageError(f"-f {filename}: is a folder, expected a file with a Pod or workload")
         else:
-            load_manifests([filename], loaded)
+            load_manifests([filename], loaded, pipes=True)
     except ManifestError as error:
         raise UsageError(str(error)) from None
     return {(POD, key): pod for key, pod in loaded.pods.items()} | (loaded.templates or {})
+
+
+def _stdin() -> bytes:
+    try:
+        text = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"-f -: standard input: {error.strerror}") from None
+    if len(text) > MAX_FILE_BYTES:
+        raise UsageError(f"-f -: has more than {MAX_FILE_BYTES} bytes")
+    return text

@@ -131,6 +131,41 @@ def test_a_configuration_that_is_no_yaml_is_told_in_one_line(tmp_path: Path, tex
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1
     assert "config.yaml" in result.stderr
+    assert "byte string" not in result.stderr
+
+
+@pytest.mark.parametrize("text", ["", "kind: ConfigMap\n", "kind: List\nitems: []\n", "{}"])
+@pytest.mark.parametrize("command", [["check"], ["nodes", "kata"], ["explain", "a/b"]])
+def test_manifests_without_any_object_are_no_answer(
+    tmp_path: Path, command: list[str], text: str
+) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    result = run(*command, "--manifests", str(tmp_path))
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert f"no Node, RuntimeClass or Pod in {tmp_path}" in result.stderr
+
+
+def test_a_cluster_without_any_object_was_not_checked(tmp_path: Path) -> None:
+    with FakeApiServer() as server:
+        (tmp_path / "kubeconfig").write_text(kubeconfig(server.url))
+        pods = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": []}
+        server.scripts["/api/v1/pods"] = deque([{"json": pods}])
+        result = run("check", "--kubeconfig", str(tmp_path / "kubeconfig"))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "nothing was checked" in result.stderr
+
+
+def test_a_pipe_of_a_shell_is_read_as_a_file_is() -> None:
+    command = (
+        f"{sys.executable} -m extender nodes kata -o json"
+        f" --manifests <(cat {SAMPLES}/cluster/nodes.yaml)"
+        f" --manifests <(cat {SAMPLES}/cluster/runtimeclasses.yaml)"
+    )
+    result = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == run("nodes", "kata", *CLUSTER, "-o", "json").stdout
 
 
 def test_flags_come_from_the_environment_too() -> None:

@@ -339,8 +339,10 @@ def test_metrics_tell_of_the_watches(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "flags", "said"),
     [
-        pytest.param(None, (), "no such file", id="no file"),
-        pytest.param("{", (), "--kubeconfig", id="no YAML"),
+        pytest.param(None, (), "No such file", id="no file"),
+        pytest.param("{", (), "line 2, column 1: invalid YAML", id="no YAML"),
+        pytest.param("{users: 5, contexts: 5, current-context: a}", (), "kubeconfig", id="numbers"),
+        pytest.param("a: &a [*a]", (), "*a stands within &a itself", id="an alias of itself"),
         pytest.param("[]", (), "not a kubeconfig", id="a list"),
         pytest.param("{}", (), "no current-context", id="empty"),
         pytest.param(
@@ -354,6 +356,12 @@ def test_metrics_tell_of_the_watches(tmp_path: Path) -> None:
             (),
             "/nonexistent/ca.crt",
             id="no CA file",
+        ),
+        pytest.param(
+            kubeconfig("https://127.0.0.1:1", ca_file="/dev/zero"),
+            (),
+            "/dev/zero is a device",
+            id="an endless CA file",
         ),
     ],
 )

@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -235,6 +235,53 @@ def test_edited_manifests_switch_answers_once_and_fail_no_request(tmp_path: Path
     switched = said.index("['two']")
     assert said == ["['one']"] * switched + ["['two']"] * (len(said) - switched)
     assert len(answers) > 1000
+
+
+def children_of(server: Server) -> str:
+    pid = server.process.pid
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text()
+
+
+def aliases(first: str, level: Callable[[str], str]) -> str:
+    """Lines of which each holds the one before nine times."""
+    lines = [f"a0: &a0 {first}"]
+    lines += [f"a{n}: &a{n} {level(', '.join([f'*a{n - 1}'] * 9))}" for n in range(1, 12)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(
+            b"kind: Pod\nmetadata: {name: p}\n" + aliases("[x]", "[{}]".format).encode(),
+            b"one object comes to more than",
+            id="aliases of aliases in a Pod",
+        ),
+        pytest.param(
+            b"kind: List\n"
+            + aliases("{kind: List, items: []}", "{{kind: List, items: [{}]}}".format).encode(),
+            b"one object comes to more than",
+            id="Lists that alias Lists",
+        ),
+        pytest.param(
+            b'{"kind": "Node", "metadata": {"name": "a\xff"}}', b"not JSON", id="no UTF-8"
+        ),
+    ],
+)
+def test_a_hostile_edit_is_told_and_ends_no_worker(
+    tmp_path: Path, text: bytes, said: bytes
+) -> None:
+    for name in ("nodes.yaml", "runtimeclasses.yaml"):
+        (tmp_path / name).write_bytes((SAMPLES / "cluster" / name).read_bytes())
+    with serving(tmp_path) as server:
+        before = children_of(server)
+        (tmp_path / "edit.yaml").write_bytes(text)
+        until(lambda: said in server.request("GET", "/readyz?verbose")[1])
+        (tmp_path / "edit.yaml").unlink()
+        until(lambda: b"[+]manifests ok\n" in server.request("GET", "/readyz?verbose")[1])
+        assert children_of(server) == before
+    assert server.log.count("ERROR") == 1
+    assert "Traceback" not in server.log
 
 
 @pytest.mark.parametrize(

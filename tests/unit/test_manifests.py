@@ -1,11 +1,17 @@
 """Manifests: files and folders, YAML and JSON, and what is wrong with them in one line."""
 
 import json
+import os
+import socket
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from extender.cluster.manifests import ManifestError, load_manifests, manifest_files
+from extender.cluster.manifests import MAX_FILES, ManifestError, load_manifests, manifest_files
+from extender.input_files import MAX_FILE_BYTES
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: %s, labels: {pool: %s}}\n"
 CLASS = "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: kata}\nhandler: kata\n"
@@ -66,9 +72,9 @@ def test_a_time_in_yaml_stays_the_string_it_is(tmp_path: Path) -> None:
         pytest.param("- a\n- b\n", "expected an object, got list", id="a list of words"),
         pytest.param("kind: [", "line 2, column 1: invalid YAML", id="unfinished"),
         pytest.param("a: \x00", "invalid YAML", id="control character"),
-        pytest.param("kind: 5\n", "kind: expected a string", id="kind of a wrong type"),
+        pytest.param("kind: 5\n", "kind: expected `str`", id="kind of a wrong type"),
         pytest.param(
-            "kind: List\nitems: [5]\n", "items[0]: expected an object", id="item of a wrong type"
+            "kind: List\nitems: [5]\n", "items[0]: expected `object`", id="item of a wrong type"
         ),
         pytest.param(NODE % ("Under_score", "a"), 'Node "Under_score": ', id="name of a node"),
         pytest.param(NODE % ("a", "true"), 'Node "a": metadata.labels', id="boolean label"),
@@ -78,7 +84,7 @@ def test_a_time_in_yaml_stays_the_string_it_is(tmp_path: Path) -> None:
             id="handler of a class",
         ),
         pytest.param('{"kind": "Node", "metadata": {"name": 5}}', "metadata.name", id="JSON name"),
-        pytest.param("{" * 5000, "invalid YAML", id="nested deeply"),
+        pytest.param("{" * 5000, "nested more than 200 levels", id="nested deeply"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(tmp_path: Path, text: str, said: str) -> None:
@@ -113,6 +119,92 @@ def test_what_is_nested_deeply_is_refused_and_ends_no_process(tmp_path: Path, te
         load_manifests([str(file)])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(b'{"kind": "Node", "metadata": {"name": "a\xff"}}', id="a name"),
+        pytest.param(b'{"kind": "RuntimeClass", "handler": "\xff"}', id="a handler"),
+        pytest.param(b'{"kind": "\xff"}', id="a kind"),
+        pytest.param(b'{"kind": "List", "items": [{"kind": "\xff"}]}', id="an item's kind"),
+        pytest.param(b"kind: \xff", id="in YAML"),
+    ],
+)
+def test_bytes_that_are_no_text_are_told_in_one_line(tmp_path: Path, text: bytes) -> None:
+    file = tmp_path / "bad.json"
+    file.write_bytes(text)
+    with pytest.raises(ManifestError) as caught:
+        load_manifests([str(file)])
+    assert str(caught.value).startswith(f"{file}: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("form", [json.dumps, yaml.safe_dump], ids=["JSON", "YAML"])
+def test_lists_within_lists_come_to_an_end(tmp_path: Path, form: Callable[[Any], str]) -> None:
+    document: dict[str, Any] = {"kind": "Node", "metadata": {"name": "a"}}
+    file = tmp_path / "lists.yaml"
+    for _ in range(8):
+        document = {"kind": "List", "items": [document]}
+    file.write_text(form(document))
+    assert list(load_manifests([str(file)]).nodes) == ["a"]
+    file.write_text(form({"kind": "List", "items": [document]}))
+    with pytest.raises(ManifestError, match="more than 8 Lists within each other"):
+        load_manifests([str(file)])
+
+
+def test_lists_that_alias_lists_end_in_one_line(tmp_path: Path) -> None:
+    lines = ["l0: &l0 {kind: List, items: []}"]
+    lines += [
+        f"l{n}: &l{n} {{kind: List, items: [{', '.join([f'*l{n - 1}'] * 9)}]}}"
+        for n in range(1, 12)
+    ]
+    file = tmp_path / "lists.yaml"
+    file.write_text("\n".join([*lines, "kind: List", "items: [*l11]", ""]))
+    with pytest.raises(ManifestError, match="one object comes to more than"):
+        load_manifests([str(file)])
+
+
+def test_what_only_a_list_has_to_have_may_be_anything_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("kind: Menu\nitems: {soup: 1}\n---\n" + CLASS)
+    (tmp_path / "b.json").write_text('{"kind": "Menu", "items": 5}')
+    assert list(load_manifests([str(tmp_path)]).runtime_classes) == ["kata"]
+    (tmp_path / "c.yaml").write_text("kind: MenuList\nitems: {soup: 1}\n")
+    with pytest.raises(ManifestError, match="items: expected `array`"):
+        load_manifests([str(tmp_path)])
+
+
+def test_many_objects_with_one_name_are_one_warning(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("---\n".join([NODE % ("one", "a")] * 50))
+    assert len(load_manifests([str(tmp_path)]).warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        pytest.param("/dev/zero", "is a device", id="an endless device"),
+        pytest.param("fifo.yaml", "is a pipe", id="a pipe that nobody writes"),
+        pytest.param("link.yaml", "is a pipe", id="a link to one"),
+        pytest.param("socket.yaml", "is a socket", id="a socket"),
+        pytest.param("large.yaml", f"has more than {MAX_FILE_BYTES} bytes", id="a large file"),
+        pytest.param("folder", "is a pipe", id="a pipe in a folder"),
+        pytest.param("\0", "null", id="no path at all"),
+    ],
+)
+def test_what_is_no_file_of_bounded_size_is_refused_at_once(
+    tmp_path: Path, path: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("fifo.yaml")
+    os.symlink("fifo.yaml", "link.yaml")
+    os.mkdir("folder")
+    os.mkfifo("folder/fifo.yaml")
+    with open("large.yaml", "wb") as file:
+        file.truncate(MAX_FILE_BYTES + 1)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket.yaml")
+        with pytest.raises(ManifestError, match=said):
+            load_manifests([path])
+
+
 def test_an_empty_path_is_not_the_current_folder() -> None:
     with pytest.raises(ManifestError, match="the path is empty"):
         load_manifests([""])
@@ -121,3 +213,9 @@ def test_an_empty_path_is_not_the_current_folder() -> None:
 def test_that_nothing_was_found_is_a_warning(tmp_path: Path) -> None:
     (warning,) = load_manifests([str(tmp_path)]).warnings
     assert str(tmp_path) in warning
+
+
+def test_more_files_than_objects_in_a_cluster_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(CLASS)
+    with pytest.raises(ManifestError, match=f"more than {MAX_FILES} files"):
+        load_manifests([str(tmp_path / "a.yaml")] * (MAX_FILES + 1))
