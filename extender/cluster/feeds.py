@@ -364,6 +364,11 @@ class RuntimeClassFeed(Feed[HeldClass]):
         with self._lock:
             self._position = revision(resource_version)
 
+    def holds(self, name: str) -> bool:
+        """Whether there is a class of that name, as far as is known; from any thread."""
+        with self._lock:
+            return name.encode() in self._held
+
     def offer(self, raw: Raw) -> RuntimeClass | None:
         """A class as a GET has just told; from any thread. Raises DecodeError.
 

@@ -99,7 +99,7 @@ class LiveLookup:
         now = self._clock()
         with self._lock:
             question = self._questions.get(name)
-            if question is not None and now - question.asked_at < REUSE_SECONDS:
+            if question is not None and self._stands(name, question, now):
                 return question
             if not self._bucket.take():
                 raise _undecided(name, f"more than {QUESTIONS_PER_SECOND} look-ups a second")
@@ -112,6 +112,13 @@ class LiveLookup:
             target=self._ask, args=(name, question), name="lookup", daemon=True
         ).start()
         return question
+
+    def _stands(self, name: str, question: _Question, now: float) -> bool:
+        """Whether a question answers for one asked now."""
+        if now - question.asked_at >= REUSE_SECONDS:
+            return False
+        # A class that was found is in the feed, until the reflector hears that it was deleted.
+        return question.answer is None or self._feed.holds(name)
 
     def _ask(self, name: str, question: _Question) -> None:
         try:

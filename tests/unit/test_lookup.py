@@ -127,6 +127,20 @@ def test_within_a_second_an_answer_stands() -> None:
     assert len(asked.paths) == 2
 
 
+def test_a_class_found_and_deleted_within_the_second_is_not_found_again() -> None:
+    """What the reflector has told since is newer than the answer."""
+    answers = [KATA, NOT_FOUND]
+    lookup, asked, store = a_lookup(lambda: answers[len(asked.paths) - 1])
+    assert lookup("kata") is not None
+    assert lookup("kata") is not None
+    assert len(asked.paths) == 1
+    lookup._feed.change(Raw(KATA.read_all(1.0)), deleted=True)
+    lookup._feed.flush()
+    assert store.snapshot.runtime_classes == {}
+    assert lookup("kata") is None
+    assert len(asked.paths) == 2
+
+
 def test_more_than_ten_names_a_second_are_undecided() -> None:
     clock = Clock()
     lookup, asked, _ = a_lookup(lambda: NOT_FOUND, clock)
