@@ -1,24 +1,28 @@
 #!/bin/sh
-# Prints a kubeconfig for the service, with a client certificate of the cluster's CA, for clusters
+# Writes a kubeconfig for the service, with a client certificate of the cluster's CA, for clusters
 # that were not made by kubeadm:
-#   make-kubeconfig.sh https://API-SERVER:6443 ca.crt ca.key > kubeconfig
+#   make-kubeconfig.sh https://API-SERVER:6443 ca.crt ca.key kubeconfig
+# It holds a private key, so only its owner may read it.
 # Needs the CA's key; where that is kept away, use a CertificateSigningRequest
 # (docs/install-control-plane.md).
 set -eu
 umask 077
 
-if [ $# -ne 3 ]; then
-    echo "usage: $0 https://API-SERVER:PORT CA-CERTIFICATE CA-KEY > kubeconfig" >&2
+if [ $# -ne 4 ]; then
+    echo "usage: $0 https://API-SERVER:PORT CA-CERTIFICATE CA-KEY FILE" >&2
     exit 2
 fi
 SERVER=$1
 CA_CERTIFICATE=$2
 CA_KEY=$3
+FILE=$4
 USER_NAME=${USER_NAME:-runtimeclass-extender}
 DAYS=${DAYS:-365}
 
 WORK=$(mktemp -d)
-trap 'rm -rf "$WORK"' EXIT
+# A new file put in the place of an old one, whose mode might let others read it.
+NEW=$(mktemp "$FILE.XXXXXX")
+trap 'rm -rf "$WORK" "$NEW"' EXIT
 
 openssl ecparam -name prime256v1 -genkey -noout -out "$WORK/key"
 openssl req -new -sha256 -key "$WORK/key" -subj "/CN=$USER_NAME" -out "$WORK/csr"
@@ -33,7 +37,7 @@ openssl x509 -req -sha256 -in "$WORK/csr" -CA "$CA_CERTIFICATE" -CAkey "$CA_KEY"
     -set_serial "0x$(openssl rand -hex 16)" -days "$DAYS" -extfile "$WORK/ext" \
     -out "$WORK/crt" 2> "$WORK/log" || { cat "$WORK/log" >&2; exit 1; }
 
-cat <<KUBECONFIG
+cat > "$NEW" <<KUBECONFIG
 apiVersion: v1
 kind: Config
 clusters:
@@ -51,3 +55,4 @@ contexts:
     context: {cluster: kubernetes, user: $USER_NAME}
 current-context: $USER_NAME@kubernetes
 KUBECONFIG
+mv -f "$NEW" "$FILE"

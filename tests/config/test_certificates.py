@@ -14,7 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tests.certificates import Authority
 from tests.config.shipped import FOLDER
-from tests.processes import running
+from tests.processes import ROOT, running
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl")
 
@@ -87,8 +87,9 @@ def test_run_again_the_ca_stays_and_the_certificates_are_new(tmp_path: Path) -> 
 
 def test_the_kubeconfig_holds_a_certificate_of_the_clusters_ca(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
-    text = _run(_KUBECONFIG, "https://api.example.com:6443", authority.cert, authority.key)
-    kubeconfig = yaml.safe_load(text)
+    file = tmp_path / "kubeconfig"
+    _run(_KUBECONFIG, "https://api.example.com:6443", authority.cert, authority.key, file)
+    kubeconfig = yaml.safe_load(file.read_text())
     cluster, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
     assert cluster["server"] == "https://api.example.com:6443"
     assert base64.b64decode(cluster["certificate-authority-data"]) == authority.cert.read_bytes()
@@ -98,6 +99,43 @@ def test_the_kubeconfig_holds_a_certificate_of_the_clusters_ca(tmp_path: Path) -
     assert len(list(certificate.subject)) == 1  # in no group
     ca = x509.load_pem_x509_certificate(authority.cert.read_bytes())
     certificate.verify_directly_issued_by(ca)
+
+
+def test_nobody_else_may_read_the_kubeconfig_whatever_the_file_was_before(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    file = tmp_path / "kubeconfig"
+    for mode in (None, 0o666):
+        if mode:
+            file.chmod(mode)
+        said = _run(_KUBECONFIG, "https://api.example.com", authority.cert, authority.key, file)
+        assert "PRIVATE KEY" not in said
+        assert "client-key-data" not in said
+        assert file.stat().st_mode & 0o077 == 0
+    assert [each.name for each in tmp_path.glob("kubeconfig*")] == ["kubeconfig"]
+
+
+def test_no_page_lets_the_shell_open_a_kubeconfig_for_all_to_read() -> None:
+    for page in (ROOT / "docs").glob("*.md"):
+        for line in page.read_text().splitlines():
+            if line.endswith(("> kubeconfig", "> kubeconfig)")):
+                assert line.startswith("(umask 077 && "), f"{page.name}: {line}"
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout")
+@pytest.mark.parametrize(
+    "file",
+    [
+        "certificates/ca/ca.key",
+        "certificates/client/tls.key",
+        "kubeconfig",
+        "my-cluster/kustomization.yaml",
+        "my-webhook/kustomization.yaml",
+        "scheduler-config/webhook/components/openssl/generated/tls.key",
+    ],
+)
+def test_what_the_pages_have_an_operator_make_is_not_committed(file: str) -> None:
+    ignored = subprocess.run(["git", "check-ignore", "--quiet", file], cwd=ROOT, check=False)
+    assert ignored.returncode == 0
 
 
 @pytest.mark.parametrize("script", [_CERTIFICATES, _KUBECONFIG], ids=lambda each: each.name)
