@@ -7,7 +7,14 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.config.shipped import FOLDER, every_document, every_object, name_of, yaml_files
+from tests.config.shipped import (
+    FOLDER,
+    documents,
+    every_document,
+    every_object,
+    name_of,
+    yaml_files,
+)
 
 VERSIONS: Final = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
 
@@ -41,6 +48,16 @@ _OBJECTS: Final = [
     # cert-manager's kinds are in no Kubernetes schema; see below.
     and not document["apiVersion"].startswith("cert-manager.io/")
 ]
+
+
+# 1.30 knows nothing yet of the feature userNamespaces of a runtime handler.
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_the_sample_cluster_can_be_applied_to_a_real_one(version: str) -> None:
+    files = sorted((FOLDER / "samples" / "cluster").glob("*.yaml"))
+    samples = [document for file in files for document in documents(file)]
+    assert {each["kind"] for each in samples} == {"Node", "RuntimeClass"}
+    for each in samples:
+        kubernetes_validate.validate(each, version, strict=True)
 
 
 @pytest.mark.parametrize("file", yaml_files(), ids=name_of)

@@ -14,9 +14,11 @@ from extender.predicates.runtimeclass import HandlerCheck
 from extender.refused import RefusedPods
 from extender.snapshot import Snapshot
 from extender.verbs.support import Support
+from tests.config.shipped import objects
 from tests.processes import ROOT
 
 FOLDER: Final = ROOT / "scheduler-config" / "monitoring"
+PROMETHEUS: Final = FOLDER / "prometheus"
 DOCUMENT: Final = ROOT / "docs" / "monitoring.md"
 
 _METRIC: Final = re.compile(r"\bruntimeclass_extender_[a-z_]+")
@@ -24,7 +26,7 @@ _SUFFIXES: Final = ("", "_bucket", "_count", "_sum", "_total")
 
 
 def rules() -> Any:
-    return yaml.safe_load((FOLDER / "rules.yaml").read_text())
+    return yaml.safe_load((PROMETHEUS / "rules.yaml").read_text())
 
 
 def names_of_metrics() -> set[str]:
@@ -37,7 +39,9 @@ def names_of_metrics() -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "file", [*sorted(FOLDER.iterdir()), DOCUMENT], ids=lambda file: str(file.name)
+    "file",
+    [*sorted(file for file in FOLDER.rglob("*") if file.is_file()), DOCUMENT],
+    ids=lambda file: str(file.name),
 )
 def test_every_metric_named_exists(file: Any) -> None:
     named = set(_METRIC.findall(file.read_text()))
@@ -49,8 +53,18 @@ def test_the_operator_gets_the_same_rules() -> None:
     assert wrapped["spec"] == rules()
 
 
+def test_the_folder_itself_holds_nothing_but_objects_to_apply() -> None:
+    """`kubectl apply -f FOLDER` takes every .yaml and .json in it, and none of its folders."""
+    for file in (each for each in FOLDER.iterdir() if each.is_file()):
+        for document in yaml.safe_load_all(file.read_text()):
+            assert document["apiVersion"] == "monitoring.coreos.com/v1", file.name
+            assert document["kind"] in ("PrometheusRule", "ServiceMonitor")
+            assert document["metadata"]["name"]
+            assert "namespace" not in document["metadata"]
+
+
 def test_every_rule_is_tested() -> None:
-    tests = yaml.safe_load((FOLDER / "rules_test.yaml").read_text())["tests"]
+    tests = yaml.safe_load((PROMETHEUS / "rules_test.yaml").read_text())["tests"]
     fired = {
         case["alertname"]
         for each in tests
@@ -64,7 +78,7 @@ def test_the_queries_of_the_document_are_tested() -> None:
     """Each of the KEP's three questions has its query in the document and in promtool's tests."""
     tested = {
         case["expr"]
-        for each in yaml.safe_load((FOLDER / "rules_test.yaml").read_text())["tests"]
+        for each in yaml.safe_load((PROMETHEUS / "rules_test.yaml").read_text())["tests"]
         for case in each.get("promql_expr_test", ())
     }
     blocks = re.findall(r"^```promql\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
@@ -77,7 +91,11 @@ def test_the_queries_of_the_document_are_tested() -> None:
 def test_promtool_agrees(command: tuple[str, str]) -> None:
     what, file = command
     result = subprocess.run(
-        ["promtool", what, "rules", file], cwd=FOLDER, capture_output=True, text=True, check=False
+        ["promtool", what, "rules", file],
+        cwd=PROMETHEUS,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
 
@@ -86,15 +104,21 @@ def test_the_service_monitor_finds_the_services() -> None:
     monitor = yaml.safe_load((FOLDER / "servicemonitor.yaml").read_text())
     wanted = monitor["spec"]["selector"]["matchLabels"].items()
     (endpoint,) = monitor["spec"]["endpoints"]
-    for service in yaml.safe_load_all((FOLDER / "services.yaml").read_text()):
-        assert wanted <= service["metadata"]["labels"].items()
+    services = [
+        service
+        for _, service in objects("Service")
+        if wanted <= service["metadata"].get("labels", {}).items()
+    ]
+    assert len(services) == 3
+    for service in services:
+        assert service["spec"]["clusterIP"] == "None"
         assert endpoint["port"] in [port["name"] for port in service["spec"]["ports"]]
         job = service["metadata"]["labels"][monitor["spec"]["jobLabel"]]
         assert re.fullmatch("runtimeclass-(extender|scheduler|webhook)", job)
 
 
 def test_the_dashboard_has_panels_that_do_not_overlap() -> None:
-    dashboard = json.loads((FOLDER / "dashboard.json").read_text())
+    dashboard = json.loads((FOLDER / "grafana" / "dashboard.json").read_text())
     cells = [
         (x, y)
         for panel in dashboard["panels"]
