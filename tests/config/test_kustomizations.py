@@ -1,56 +1,30 @@
 """Every folder with a kustomization can be built."""
 
-import os
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Final
 
 import pytest
 import yaml
 
+from tests.config.kustomize import (
+    KUSTOMIZATIONS,
+    WEBHOOK_FOLDERS,
+    build,
+    needs_kustomize,
+    prepare,
+    the,
+)
 from tests.config.shipped import FOLDER, IMAGE, Json, documents, name_of, yaml_files
 from tests.processes import ROOT
 
 _FILES: Final = [file for file in yaml_files() if file.name == "kustomization.yaml"]
 
-_KUSTOMIZATIONS: Final = [
-    file.parent for file in _FILES if documents(file)[0]["kind"] == "Kustomization"
-]
-
-
-def _kubectl() -> Path | None:
-    for folder in (os.environ.get("KUBEBUILDER_ASSETS"), "/usr/local/kubebuilder/bin"):
-        if folder and (Path(folder) / "kubectl").is_file():
-            return Path(folder) / "kubectl"
-    found = shutil.which("kubectl")
-    return Path(found) if found else None
-
-
-KUBECTL: Final = _kubectl()
-
-needs_kubectl = pytest.mark.skipif(
-    KUBECTL is None, reason="no kubectl in KUBEBUILDER_ASSETS or PATH to build kustomizations with"
-)
+_CONFIGURATIONS: Final = {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of scheduler-config/ in which the webhook's certificate script has been run."""
-    copy = tmp_path_factory.mktemp("prepared") / "scheduler-config"
-    shutil.copytree(FOLDER, copy, ignore=shutil.ignore_patterns("generated"))
-    for script in copy.glob("webhook/components/openssl/*.sh"):
-        subprocess.run([script], check=True, capture_output=True)
-    return copy
-
-
-def _build(folder: Path) -> list[Json]:
-    built = subprocess.run(
-        [str(KUBECTL), "kustomize", str(folder)], capture_output=True, text=True, check=False
-    )
-    assert built.returncode == 0, built.stderr
-    assert "Warning" not in built.stderr
-    return [each for each in yaml.safe_load_all(built.stdout) if each]
+    return prepare(tmp_path_factory.mktemp("prepared"))
 
 
 @pytest.mark.parametrize("file", _FILES, ids=name_of)
@@ -62,7 +36,7 @@ def test_every_file_that_is_named_exists(file: Path) -> None:
             named += each.get("files", ())
     named += [each["path"] for each in kustomization.get("patches", ()) if "path" in each]
     for name in named:
-        if name.startswith("generated/"):
+        if "generated" in Path(name).parts:
             continue  # by the script beside it
         target = file.parent / name
         assert target.exists(), name
@@ -77,10 +51,10 @@ def test_every_yaml_beside_a_kustomization_is_named_in_it(file: Path) -> None:
         assert sibling == file or sibling.name in text
 
 
-@needs_kubectl
-@pytest.mark.parametrize("folder", _KUSTOMIZATIONS, ids=name_of)
+@needs_kustomize
+@pytest.mark.parametrize("folder", KUSTOMIZATIONS, ids=name_of)
 def test_kubectl_builds_it(folder: Path, prepared: Path) -> None:
-    built = _build(prepared / folder.relative_to(FOLDER))
+    built = build(prepared / folder.relative_to(FOLDER))
     identities = [
         (each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"])
         for each in built
@@ -88,10 +62,10 @@ def test_kubectl_builds_it(folder: Path, prepared: Path) -> None:
     assert len(identities) == len(set(identities))
 
 
-@needs_kubectl
+@needs_kustomize
 @pytest.mark.parametrize("variant", ["beside-plugin", "instead-of-plugin"])
 def test_the_second_scheduler_gets_its_configuration(variant: str) -> None:
-    built = _build(FOLDER / "second-scheduler" / variant)
+    built = build(FOLDER / "second-scheduler" / variant)
     (config,) = (each for each in built if each["kind"] == "ConfigMap")
     shipped = (FOLDER / "second-scheduler" / variant / "kube-scheduler.yaml").read_text()
     assert config["data"]["kube-scheduler.yaml"] == shipped
@@ -101,7 +75,104 @@ def test_the_second_scheduler_gets_its_configuration(variant: str) -> None:
     assert volumes == [{"name": "config", "configMap": {"name": config["metadata"]["name"]}}]
 
 
-@needs_kubectl
+@needs_kustomize
+@pytest.mark.parametrize("variant", ["beside-plugin", "instead-of-plugin"])
+def test_the_second_scheduler_may_hold_the_lease_that_its_configuration_names(variant: str) -> None:
+    """As printed: kustomize writes new names into a Role's resourceNames, whatever they are of."""
+    objects = build(FOLDER / "second-scheduler" / variant)
+    config = yaml.safe_load(the("ConfigMap", objects)["data"]["kube-scheduler.yaml"])
+    lease = config["leaderElection"]
+    allowed = {
+        (verb, name)
+        for role in objects
+        if role["kind"] == "Role" and role["metadata"]["namespace"] == lease["resourceNamespace"]
+        for rule in role["rules"]
+        if "leases" in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+    assert allowed == {
+        ("create", ""),
+        ("get", lease["resourceName"]),
+        ("update", lease["resourceName"]),
+    }
+
+
+def _generated(folder: Path) -> set[str]:
+    """Names that kustomize puts a hash behind."""
+    (kustomization,) = documents(folder / "kustomization.yaml")
+    return {
+        each["name"]
+        for generator in ("configMapGenerator", "secretGenerator")
+        for each in kustomization.get(generator, ())
+        if not each.get("options", {}).get("disableNameSuffixHash")
+    }
+
+
+def test_no_rule_names_an_object_as_a_generated_one_is_called() -> None:
+    """Else kustomize renames it there too, though it is a Lease or something else that is meant."""
+    generated = {name for file in _FILES for name in _generated(file.parent)}
+    assert generated
+    named = {
+        name
+        for file in yaml_files()
+        for document in documents(file)
+        if isinstance(document, dict) and document["kind"] in ("Role", "ClusterRole")
+        for rule in document["rules"]
+        for name in rule.get("resourceNames", ())
+    }
+    assert named
+    assert not generated & named
+
+
+@needs_kustomize
+@pytest.mark.parametrize("folder", WEBHOOK_FOLDERS, ids=name_of)
+def test_the_webhook_is_there_before_anything_waits_for_it(folder: Path, prepared: Path) -> None:
+    """Two steps: kubectl creates the configurations also when the Deployment's half has failed."""
+    first = build(prepared / folder.relative_to(FOLDER))
+    second = build(prepared / folder.relative_to(FOLDER) / "configurations")
+    assert "Deployment" in {each["kind"] for each in first}
+    assert not _CONFIGURATIONS & {each["kind"] for each in first}
+    assert {each["kind"] for each in second} == _CONFIGURATIONS
+    deployment, service = the("Deployment", first), _serving(first)
+    flags = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    names = {each["metadata"]["name"] for each in second}
+    assert ("--default-class" in flags) is ("zzz-runtimeclass-extender-default-class" in names)
+    for configuration in second:
+        (webhook,) = configuration["webhooks"]
+        called = webhook["clientConfig"]["service"]
+        assert called["name"] == service["metadata"]["name"]
+        assert called["namespace"] == service["metadata"]["namespace"]
+        trusted = "caBundle" in webhook["clientConfig"]
+        injected = "cert-manager.io/inject-ca-from" in configuration["metadata"].get(
+            "annotations", {}
+        )
+        assert (trusted, injected) == (
+            folder.name.startswith("openssl"),
+            folder.name.startswith("cert-manager"),
+        )
+
+
+def _serving(objects: list[Json]) -> Json:
+    (found,) = (
+        each
+        for each in objects
+        if each["kind"] == "Service" and each["spec"].get("clusterIP") != "None"
+    )
+    return found
+
+
+def test_the_webhook_has_six_folders() -> None:
+    assert {folder.name for folder in WEBHOOK_FOLDERS} == {
+        f"{certificate}{purpose}"
+        for certificate in ("cert-manager", "openssl")
+        for purpose in ("", "-instead-of-plugin", "-default-class")
+    }
+    words = (FOLDER / "webhook" / "base" / "kustomization.yaml").read_text()
+    assert "one of the six folders" in words
+
+
+@needs_kustomize
 @pytest.mark.parametrize(
     "folder", ["second-scheduler/beside-plugin", "remote/base", "remote/cert-manager"]
 )
@@ -112,7 +183,7 @@ def test_an_overlay_can_name_another_image(folder: str, prepared: Path) -> None:
         f"resources: [../../{folder}]\n"
         f"images: [{{name: {IMAGE}, newName: mirror.example/extender, newTag: '9'}}]\n"
     )
-    text = yaml.safe_dump_all(_build(overlay))
+    text = yaml.safe_dump_all(build(overlay))
     assert "mirror.example/extender:9" in text
     assert IMAGE not in text
 

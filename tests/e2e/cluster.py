@@ -21,15 +21,18 @@ from urllib.parse import quote
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.certificates import Authority, private_pem
+from tests.config.kustomize import kubectl, printed
+from tests.config.shipped import FOLDER
 from tests.fakes.apiserver import NODES, RUNTIME_CLASSES, Json, kubeconfig
 from tests.processes import until
 
 ASSETS: Final = Path(os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin"))
 PROGRAMS: Final = ("etcd", "kube-apiserver", "kube-scheduler")
 PODS: Final = "/api/v1/namespaces/default/pods"
+EVENTS: Final = "/api/v1/namespaces/default/events"
 
-#: Who the extender is to the API server.
-EXTENDER: Final = "system:serviceaccount:kube-system:runtimeclass-extender"
+#: Who the extender is to the API server, in scheduler-config/control-plane.
+EXTENDER: Final = "runtimeclass-extender"
 
 _TOKENS: Final = {
     "admin": ("admin", "system:masters"),
@@ -43,6 +46,8 @@ _START_SECONDS: Final = 60.0
 def missing() -> str:
     """Why there are no e2e tests here; empty when there can be."""
     absent = [name for name in PROGRAMS if not (ASSETS / name).is_file()]
+    if kubectl() is None:
+        absent.append("kubectl")
     return f"{ASSETS} has no {', '.join(absent)}; set KUBEBUILDER_ASSETS" if absent else ""
 
 
@@ -83,6 +88,7 @@ class Cluster:
     def __init__(self, folder: Path, *apiserver_flags: str) -> None:
         self.folder = folder
         self.authority = Authority(folder / "pki")
+        self._front_proxy = Authority(folder / "pki" / "front-proxy", "front proxy CA")
         self._programs: list[Program] = []
         self._apiserver_flags = apiserver_flags
         self._etcd, self._etcd_peer, self.port = free_ports(3)
@@ -94,10 +100,10 @@ class Cluster:
         return f"https://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start etcd and kube-apiserver, and let the extender in."""
+        """Start etcd and kube-apiserver, and let the extender in, as an operator does."""
         self._start_etcd()
         self._start_apiserver()
-        self._grant()
+        self.apply(printed(FOLDER / "control-plane"))
 
     def stop(self) -> None:
         connection = getattr(self._local, "connection", None)
@@ -147,6 +153,9 @@ class Cluster:
             "--authorization-mode=RBAC",
             f"--token-auth-file={tokens}",
             f"--client-ca-file={self.authority.cert}",
+            # As kubeadm has it; without this one kube-scheduler complains.
+            f"--requestheader-client-ca-file={self._front_proxy.cert}",
+            "--requestheader-allowed-names=front-proxy-client",
             f"--tls-cert-file={serving.cert}",
             f"--tls-private-key-file={serving.key}",
             f"--cert-dir={self.folder / 'certs'}",
@@ -172,30 +181,38 @@ class Cluster:
 
         until(settled, _START_SECONDS)
 
-    def _grant(self) -> None:
-        """What the extender's ClusterRole has."""
-        group = "/apis/rbac.authorization.k8s.io/v1"
-        name = "runtimeclass-extender"
-        rules = [
-            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]},
-            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "patch"]},
-            {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
-            {
-                "apiGroups": ["node.k8s.io"],
-                "resources": ["runtimeclasses"],
-                "verbs": ["get", "list", "watch"],
-            },
-        ]
-        api = "rbac.authorization.k8s.io"
-        self.create(f"{group}/clusterroles", {"metadata": {"name": name}, "rules": rules})
-        self.create(
-            f"{group}/clusterrolebindings",
-            {
-                "metadata": {"name": name},
-                "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": name},
-                "subjects": [{"apiGroup": api, "kind": "User", "name": EXTENDER}],
-            },
+    def kubectl(self, *arguments: str, stdin: str = "") -> str:
+        """What a person types, as admin; fails where kubectl does."""
+        program = kubectl()
+        assert program
+        admin = str(self.kubeconfig("admin"))
+        flags = ["--kubeconfig", admin, "--cache-dir", str(self.folder / "kubectl")]
+        done = subprocess.run(
+            [str(program), *flags, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def apply(self, text: str) -> None:
+        """As `kubectl kustomize FOLDER | kubectl apply -f -`."""
+        self.kubectl("apply", "-f", "-", stdin=text)
+
+    def account_kubeconfig(self, namespace: str, name: str, file: Path) -> Path:
+        """A kubeconfig with a token of a service account, as a pod of it has."""
+        ca_file = str(self.authority.cert)
+        token = self.account_token(namespace, name)
+        file.write_text(kubeconfig(self.url, ca_file=ca_file, token=token))
+        return file
+
+    def account_token(self, namespace: str, name: str) -> str:
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        made = self.create(path, {"spec": {"expirationSeconds": 3600}})
+        return str(made["status"]["token"])
 
     def kubeconfig(self, who: str) -> Path:
         """A kubeconfig for admin, scheduler or extender."""
@@ -353,9 +370,16 @@ class Cluster:
         found = [each for each in conditions if each["type"] == "PodScheduled"]
         return str(found[0].get("message", "")) if found else ""
 
+    def event_of(self, name: str) -> str:
+        """The latest FailedScheduling event of a pod; empty while there is none."""
+        selector = quote(f"involvedObject.name={name},reason=FailedScheduling")
+        found = self.get(f"{EVENTS}?fieldSelector={selector}")["items"]
+        found.sort(key=lambda each: int(each["metadata"]["resourceVersion"]))
+        return str(found[-1]["message"]) if found else ""
+
     def clear(self) -> None:
-        """Delete all pods, nodes and RuntimeClasses."""
-        for path in (PODS, NODES, RUNTIME_CLASSES):
+        """Delete all pods, nodes, RuntimeClasses and events."""
+        for path in (PODS, NODES, RUNTIME_CLASSES, EVENTS):
             for item in self.get(path)["items"]:
                 self.delete(f"{path}/{item['metadata']['name']}")
         until(lambda: not any(self.get(path)["items"] for path in (PODS, NODES, RUNTIME_CLASSES)))

@@ -1,6 +1,7 @@
 """kube-scheduler and `serve`, started as the shipped files say, with the rights they give.
 
-Only paths, ports and kubeconfigs are put in place of those that a real cluster has.
+What a cluster gets is what `kubectl kustomize` prints, applied with kubectl. Only paths, ports and
+kubeconfigs are put in place of those that a real cluster has.
 """
 
 import base64
@@ -13,74 +14,48 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
+from tests.config.kustomize import objects_of, printed, the
 from tests.config.shipped import FOLDER, containers, documents, name_of, scheduler_configurations
 from tests.e2e.cluster import Cluster, Program, free_ports
-from tests.fakes.apiserver import NODES, kubeconfig
+from tests.fakes.apiserver import NODES
 from tests.processes import Server, running, until
 
 Json = dict[str, Any]
 
-_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-
-_PATHS = {
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
-    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
-    "Namespace": "/api/v1/namespaces",
-    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
-    "ResourceQuota": "/api/v1/namespaces/{}/resourcequotas",
-    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
-    "Service": "/api/v1/namespaces/{}/services",
-    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
-    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
-    "ValidatingAdmissionPolicy": f"{_ADMISSION}/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": f"{_ADMISSION}/validatingadmissionpolicybindings",
-}
-
-#: folder with the objects, manifest with the service's arguments, service account.
-_WAYS = {
-    "control-plane": ("control-plane", "control-plane/node/runtimeclass-extender.yaml", ""),
-    "second-scheduler": (
-        "second-scheduler/base",
-        "second-scheduler/base/deployment.yaml",
-        "runtimeclass-scheduler",
-    ),
-    "remote": ("remote/base", "remote/base/deployment.yaml", "runtimeclass-extender"),
-}
-
 #: The flags of kubeadm's kube-scheduler manifest (v1.36) that are no file names.
-_KUBEADM_FLAGS = ("--bind-address=127.0.0.1", "--leader-elect=true")
+_KUBEADM_FLAGS: Final = ("--bind-address=127.0.0.1", "--leader-elect=true")
 
-_SERVICE = "https://runtimeclass-extender.runtimeclass-extender.svc"
+_SERVICE: Final = "https://runtimeclass-extender.runtimeclass-extender.svc"
 
-_FILES = scheduler_configurations()
+#: Where a pod finds its service account.
+_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-_BESIDE = [file for file in _FILES if "beside" in name_of(file)]
+#: kube-scheduler 1.36 says so of a flag that nobody gave it (component-base/metrics/options.go).
+_NOT_OURS: Final = "The manifest file is empty, ignoring."
 
-_REMOTE = [file for file in _FILES if name_of(file).startswith("remote/")]
+_FILES: Final = scheduler_configurations()
 
-_ALL = pytest.mark.parametrize("file", _FILES, ids=name_of)
+_BESIDE: Final = [file for file in _FILES if "beside" in name_of(file)]
 
+_REMOTE: Final = [file for file in _FILES if name_of(file).startswith("remote/")]
 
-def _apply(where: Cluster, document: Json) -> None:
-    metadata = document["metadata"]
-    path = _PATHS[document["kind"]].format(metadata.get("namespace"))
-    status, answer = where.request("POST", path, document)
-    assert status in (201, 409), answer
+_ALL: Final = pytest.mark.parametrize("file", _FILES, ids=name_of)
 
 
-def _apply_folder(where: Cluster, folder: Path) -> None:
-    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    for resource in kustomization["resources"]:
-        for document in documents(folder / resource):
-            _apply(where, document)
+def _folder_of(file: Path) -> Path:
+    """What an operator applies who uses a KubeSchedulerConfiguration."""
+    way = file.relative_to(FOLDER).parts[0]
+    return {
+        "control-plane": FOLDER / "control-plane",
+        "second-scheduler": file.parent,
+        "remote": FOLDER / "remote" / "base",
+    }[way]
 
 
 @dataclass(frozen=True)
@@ -90,13 +65,14 @@ class Way:
     cluster: Cluster
     name: str
     folder: Path
+    objects: list[Json]
 
     @classmethod
     def put_up(cls, cluster: Cluster, file: Path, folder: Path) -> "Way":
-        name = file.relative_to(FOLDER).parts[0]
-        _apply_folder(cluster, FOLDER / _WAYS[name][0])
-        way = cls(cluster, name, folder)
-        if name == "remote":
+        text = printed(_folder_of(file))
+        cluster.apply(text)
+        way = cls(cluster, file.relative_to(FOLDER).parts[0], folder, objects_of(text))
+        if way.name == "remote":
             script = FOLDER / "remote" / "make-certificates.sh"
             subprocess.run([script, folder], check=True, capture_output=True)
         return way
@@ -105,41 +81,40 @@ class Way:
     def scheme(self) -> str:
         return "https" if self.name == "remote" else "http"
 
+    @property
+    def pod(self) -> Json:
+        """The pod that runs the service: a static one, or of the Deployment."""
+        if self.name == "control-plane":
+            file = FOLDER / "control-plane" / "node" / "runtimeclass-extender.yaml"
+            static: Json = documents(file)[0]["spec"]
+            return static
+        spec: Json = the("Deployment", self.objects)["spec"]["template"]["spec"]
+        return spec
+
+    def container(self, name: str) -> Json:
+        (found,) = (each for each in containers(self.pod) if each["name"] == name)
+        return found
+
+    @property
+    def account(self) -> tuple[str, str]:
+        """(namespace, name) of the Deployment's service account."""
+        namespace = the("Deployment", self.objects)["metadata"]["namespace"]
+        return namespace, self.pod["serviceAccountName"]
+
     def service_kubeconfig(self) -> Path:
         """As the page has it made: a client certificate, or the pod's service account."""
         file = self.folder / "service.kubeconfig"
-        account = _WAYS[self.name][2]
-        if not account:
-            authority = self.cluster.authority
-            script = FOLDER / "control-plane" / "make-kubeconfig.sh"
-            command = [str(script), self.cluster.url, str(authority.cert), str(authority.key)]
-            made = subprocess.run(command, check=True, capture_output=True, text=True)
-            text = made.stdout
-        else:
-            text = self._account_kubeconfig(account)
-        file.write_text(text)
-        return file
-
-    def _account_kubeconfig(self, account: str) -> str:
-        path = f"/api/v1/namespaces/{account}/serviceaccounts/{account}/token"
-        token = self.cluster.create(path, {"spec": {"expirationSeconds": 3600}})["status"]["token"]
-        ca_file = str(self.cluster.authority.cert)
-        return kubeconfig(self.cluster.url, ca_file=ca_file, token=token)
-
-    def scheduler_kubeconfig(self) -> Path:
-        if self.name != "second-scheduler":
-            return self.cluster.kubeconfig("scheduler")
-        file = self.folder / "scheduler.kubeconfig"
-        file.write_text(self._account_kubeconfig(_WAYS[self.name][2]))
+        if self.name != "control-plane":
+            return self.cluster.account_kubeconfig(*self.account, file)
+        authority = self.cluster.authority
+        script = FOLDER / "control-plane" / "make-kubeconfig.sh"
+        command = [str(script), self.cluster.url, str(authority.cert), str(authority.key)]
+        subprocess.run([*command, str(file)], check=True, capture_output=True)
         return file
 
     @contextlib.contextmanager
     def service(self, port: int) -> Iterator[Server]:
         """`serve` with the arguments of the shipped manifest, ready."""
-        manifest = FOLDER / _WAYS[self.name][1]
-        spec = documents(manifest)[0]["spec"]
-        spec = spec["template"]["spec"] if "template" in spec else spec
-        (container,) = (each for each in containers(spec) if each["name"] == "extender")
         (ops,) = free_ports(1)
         replaced = {
             "--kubeconfig": str(self.service_kubeconfig()),
@@ -150,7 +125,7 @@ class Way:
             "--client-ca-file": f"{self.folder}/server/ca.crt",
         }
         arguments = []
-        for argument in container["args"]:
+        for argument in self.container("extender")["args"]:
             flag, _, value = argument.partition("=")
             arguments.append(f"{flag}={replaced.get(flag, value)}" if value else flag)
         if not any(each.startswith("--kubeconfig=") for each in arguments):
@@ -160,33 +135,90 @@ class Way:
             until(lambda: _status(probes, "/readyz") == 200)
             yield server
 
-    @contextlib.contextmanager
-    def scheduler(self, file: Path, port: int) -> Iterator[Program]:
-        """kube-scheduler with the shipped configuration, holding its lease."""
-        own = str(self.scheduler_kubeconfig())
-        text = file.read_text()
-        for shipped, ours in {
-            r"kubeconfig: /\S+": f"kubeconfig: {own}",
+    def _mounted(self, container: Json) -> dict[str, str]:
+        """path → text of what the printed ConfigMaps put into a container."""
+        maps = {
+            each["metadata"]["name"]: each["data"]
+            for each in self.objects
+            if each["kind"] == "ConfigMap"
+        }
+        names = {
+            volume["name"]: volume["configMap"]["name"]
+            for volume in self.pod["volumes"]
+            if "configMap" in volume
+        }
+        return {
+            f"{mount['mountPath']}/{key}": text
+            for mount in container["volumeMounts"]
+            if mount["name"] in names
+            for key, text in maps[names[mount["name"]]].items()
+        }
+
+    def _scheduler_command(self, file: Path, port: int) -> list[str]:
+        """kube-scheduler's flags, and the files they name, written with what is here."""
+        own = str(self.cluster.kubeconfig("scheduler"))
+        here = {
+            r"/etc/kube-scheduler/": f"{self.folder}/etc/kube-scheduler/",
             r"http://127\.0\.0\.1:8888": f"http://127.0.0.1:{port}",
             re.escape(f"urlPrefix: {_SERVICE}"): f"urlPrefix: https://127.0.0.1:{port}",
             r"/etc/runtimeclass-extender/": f"{self.folder}/client/",
-        }.items():
-            text = re.sub(shipped, ours, text)
-        configuration = self.folder / "kube-scheduler.yaml"
-        configuration.write_text(text)
+        }
+        if self.name == "second-scheduler":
+            here |= {
+                re.escape("https://kubernetes.default.svc"): self.cluster.url,
+                re.escape(_ACCOUNT): str(self._service_account()),
+            }
+            container = self.container("kube-scheduler")
+            files = self._mounted(container)
+            program, *flags = container["command"]
+            assert program == "kube-scheduler"
+            flags.append("--bind-address=127.0.0.1")
+        else:
+            here[r"kubeconfig: /\S+"] = f"kubeconfig: {own}"
+            files = {"/etc/kube-scheduler/config.yaml": file.read_text()}
+            flags = [
+                "--config=/etc/kube-scheduler/config.yaml",
+                f"--authentication-kubeconfig={own}",
+                f"--authorization-kubeconfig={own}",
+            ]
+            if self.name == "control-plane":
+                flags += [*_KUBEADM_FLAGS, f"--kubeconfig={own}"]
+            else:
+                flags.append("--bind-address=127.0.0.1")
+
+        def localized(text: str) -> str:
+            for shipped, ours in here.items():
+                text = re.sub(shipped, ours, text)
+            return text
+
+        for path, text in files.items():
+            target = Path(localized(path))
+            assert target.is_relative_to(self.folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(localized(text))
+        return [localized(each) for each in flags]
+
+    def _service_account(self) -> Path:
+        """As kubelet mounts it."""
+        folder = self.folder / "serviceaccount"
+        folder.mkdir(exist_ok=True)
+        (folder / "ca.crt").write_bytes(self.cluster.authority.cert.read_bytes())
+        (folder / "token").write_text(self.cluster.account_token(*self.account))
+        return folder
+
+    @contextlib.contextmanager
+    def scheduler(self, file: Path, port: int) -> Iterator[Program]:
+        """kube-scheduler with the shipped configuration, holding its lease."""
+        flags = self._scheduler_command(file, port)
         (secure,) = free_ports(1)
-        program = Program(
-            "kube-scheduler",
-            self.folder,
-            f"--config={configuration}",
-            f"--authentication-kubeconfig={own}",
-            f"--authorization-kubeconfig={own}",
-            f"--secure-port={secure}",
-            *(_KUBEADM_FLAGS if self.name == "control-plane" else ("--bind-address=127.0.0.1",)),
-            *((f"--kubeconfig={own}",) if self.name == "control-plane" else ()),
-        )
+        program = Program("kube-scheduler", self.folder, *flags, f"--secure-port={secure}")
+
+        def leads() -> bool:
+            program.check()
+            return "acquired lease" in program.log.read_text()
+
         try:
-            until(lambda: "acquired lease" in program.log.read_text(), 60.0)
+            until(leads, 60.0)
             yield program
         finally:
             program.stop()
@@ -210,6 +242,7 @@ def way(file: Path, request: pytest.FixtureRequest, tmp_path: Path) -> Way:
     where: Cluster = request.getfixturevalue(plugin)
     for name in ("kata", "gvisor"):
         where.add_class(name, name, {"sandbox": name})
+    where.add_class("wasm", "spin")
     where.add_node("n1", {"sandbox": "kata"}, handlers=["", "kata"])
     where.add_node("n2", handlers=[""])
     return Way.put_up(where, file, tmp_path)
@@ -232,17 +265,20 @@ def test_it_starts_without_a_warning_binds_pods_and_explains_refusals(way: Way, 
         _add_pod(where, file, "plain")
         _add_pod(where, file, "sandboxed", "kata")
         _add_pod(where, file, "refused", "gvisor")
+        _add_pod(where, file, "without-handler", "wasm")
         until(lambda: bool(where.node_of("plain")))
         until(lambda: where.node_of("sandboxed") == "n1")
-        until(lambda: bool(where.message_of("refused")))
-        message = where.message_of("refused")
+        until(lambda: bool(where.event_of("refused") and where.event_of("without-handler")))
+        message, handler = where.event_of("refused"), where.event_of("without-handler")
         log = scheduler.log.read_text()
         service_log = server.log
     if "instead" in name_of(file):
         assert '2 nodes don\'t match RuntimeClass "gvisor" (nodeSelector sandbox=gvisor)' in message
     else:
         assert "2 node(s) didn't match Pod's node affinity/selector" in message
-    assert not re.findall(r"(?m)^[WEF]\d{4} .*", log)
+    assert 'nodes don\'t match RuntimeClass "wasm" (no runtime handler "spin")' in handler
+    complaints = re.findall(r"(?m)^[WEF]\d{4} .*", log)
+    assert not [each for each in complaints if not each.endswith(_NOT_OURS)]
     assert not re.findall(r'.*"level": ?"(?:warning|error)".*', service_log)
 
 

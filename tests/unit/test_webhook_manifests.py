@@ -17,16 +17,20 @@ WEBHOOK = ROOT / "scheduler-config" / "webhook"
 NAMESPACE = "runtimeclass-webhook"
 HOST = "runtimeclass-webhook.runtimeclass-webhook.svc"
 
-VARIANTS = ["cert-manager", "cert-manager-default-class", "openssl", "openssl-default-class"]
+CONFIGURATIONS = {
+    "mutating": "configurations/base/mutating.yaml",
+    "validating": "configurations/base/validating.yaml",
+    "default class": "configurations/default-class/mutating.yaml",
+}
 
 
 def documents(path: str) -> list[Any]:
     return list(yaml.safe_load_all((WEBHOOK / path).read_text()))
 
 
-@pytest.mark.parametrize("kind", ["mutating", "validating"])
-def test_the_configurations_see_new_pods_only_and_leave_out_two_namespaces(kind: str) -> None:
-    (document,) = documents(f"base/{kind}.yaml")
+@pytest.mark.parametrize("path", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_the_configurations_see_new_pods_only_and_leave_out_two_namespaces(path: str) -> None:
+    (document,) = documents(path)
     assert document["metadata"]["name"] > "zz"
     (webhook,) = document["webhooks"]
     assert webhook["failurePolicy"] == "Fail"
@@ -36,7 +40,8 @@ def test_the_configurations_see_new_pods_only_and_leave_out_two_namespaces(kind:
     assert webhook["admissionReviewVersions"] == ["v1"]
     (rule,) = webhook["rules"]
     assert (rule["operations"], rule["resources"]) == (["CREATE"], ["pods"])
-    (expression,) = webhook["namespaceSelector"]["matchExpressions"]
+    expression = webhook["namespaceSelector"]["matchExpressions"][-1]
+    assert expression["key"] == "kubernetes.io/metadata.name"
     assert expression["operator"] == "NotIn"
     assert set(expression["values"]) == {"kube-system", NAMESPACE}
     service = webhook["clientConfig"]["service"]
@@ -44,39 +49,35 @@ def test_the_configurations_see_new_pods_only_and_leave_out_two_namespaces(kind:
 
 
 def test_the_conditions_are_those_that_no_pod_slips_through() -> None:
-    (mutating,), (validating,) = documents("base/mutating.yaml"), documents("base/validating.yaml")
+    mutating, validating, default = (documents(path)[0] for path in CONFIGURATIONS.values())
     conditions = [
         [condition["expression"] for condition in document["webhooks"][0]["matchConditions"]]
-        for document in (mutating, validating)
+        for document in (mutating, validating, default)
     ]
     assert conditions == [
         ["has(object.spec.runtimeClassName)"],
         ["has(object.spec.runtimeClassName) || has(object.spec.overhead)"],
+        ["!has(object.spec.runtimeClassName)"],
     ]
-    assert mutating["webhooks"][0]["reinvocationPolicy"] == "IfNeeded"
-    (component,) = documents("components/default-class/kustomization.yaml")
-    first = component["patches"][0]
-    assert first["target"] == {"kind": "MutatingWebhookConfiguration"}
-    assert yaml.safe_load(first["patch"]) == [
-        {"op": "remove", "path": "/webhooks/0/matchConditions"}
-    ]
+    for document in (mutating, default):
+        assert document["webhooks"][0]["reinvocationPolicy"] == "IfNeeded"
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_every_file_that_a_variant_names_is_there(variant: str) -> None:
-    (overlay,) = documents(f"{variant}/kustomization.yaml")
-    folders = [*overlay["resources"], *overlay["components"]]
-    for folder in (WEBHOOK / variant / each for each in folders):
-        kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
-        assert all((folder / name).is_file() for name in kustomization.get("resources", []))
-    assert ("../components/default-class" in folders) is variant.endswith("default-class")
+def test_pods_without_a_class_depend_on_the_webhook_only_where_a_namespace_asks_for_it() -> None:
+    """Else networking and certificates could not start without it, nor it without them."""
+    (document,) = documents(CONFIGURATIONS["default class"])
+    asked, _ = document["webhooks"][0]["namespaceSelector"]["matchExpressions"]
+    label = "runtimeclass-extender/default-class"
+    assert asked == {"key": label, "operator": "In", "values": ["enabled"]}
+    for page in ("webhook.md", "upgrade-and-removal.md"):
+        assert f"{label}=enabled" in (ROOT / "docs" / page).read_text()
 
 
 def test_the_container_is_started_with_flags_that_exist() -> None:
     (deployment,) = documents("base/deployment.yaml")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     (component,) = documents("components/default-class/kustomization.yaml")
-    (added,) = yaml.safe_load(component["patches"][1]["patch"])
+    (added,) = yaml.safe_load(component["patches"][0]["patch"])
     result = run(*container["args"], added["value"])
     # All flags were taken: what is missing are the files.
     assert "/tls/tls.crt: No such file" in result.stderr
@@ -106,7 +107,8 @@ def test_the_script_makes_a_certificate_that_kube_apiserver_accepts(tmp_path: Pa
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == [HOST]
     assert isinstance(leaf.public_key(), ec.EllipticCurvePublicKey)
-    (operation,) = yaml.safe_load((folder / "ca-bundle.yaml").read_text())
+    (patch,) = yaml.safe_load((folder / "kustomization.yaml").read_text())["patches"]
+    (operation,) = yaml.safe_load(patch["patch"])
     assert operation["path"] == "/webhooks/0/clientConfig/caBundle"
     assert base64.b64decode(operation["value"]) == (folder / "ca.crt").read_bytes()
     assert all(file.stat().st_mode & 0o077 == 0 for file in folder.iterdir())

@@ -48,7 +48,17 @@ mv new.key tls.key
 mv new.crt tls.crt
 rm new.csr new.ext openssl.log
 
-printf -- '- op: add\n  path: /webhooks/0/clientConfig/caBundle\n  value: %s\n' \
-    "$(openssl base64 -A -in ca.crt)" > ca-bundle.yaml
+cat > kustomization.yaml <<KUSTOMIZATION
+# Written by make-certificate.sh: which certificate kube-apiserver trusts.
+apiVersion: kustomize.config.k8s.io/v1alpha1
+kind: Component
+patches:
+  - target: {kind: (Mutating|Validating)WebhookConfiguration}
+    patch: |
+      - op: add
+        path: /webhooks/0/clientConfig/caBundle
+        value: $(openssl base64 -A -in ca.crt)
+KUSTOMIZATION
+rm -f ca-bundle.yaml
 
 openssl x509 -in tls.crt -noout -enddate | sed "s|^notAfter=|$OUT/tls.crt: valid until |"

