@@ -6,6 +6,7 @@ from typing import Final
 
 from extender.admission.pod import ReviewedPod
 from extender.objects import RuntimeClass
+from extender.verdict import shown
 
 #: On a RuntimeClass: the default of the cluster.
 IS_DEFAULT_ANNOTATION: Final = "runtimeclass-extender/is-default-class"
@@ -14,6 +15,13 @@ IS_DEFAULT_ANNOTATION: Final = "runtimeclass-extender/is-default-class"
 DEFAULT_ANNOTATION: Final = "runtimeclass-extender/default-class"
 
 NO_DEFAULT: Final = "false"
+
+
+def origin_of_default(namespace: str, of_namespace: str | None) -> str:
+    """Where a class comes from that a pod was given and does not name, for whoever looks for it."""
+    if of_namespace:
+        return f'annotation {DEFAULT_ANNOTATION} of namespace "{shown(namespace)}"'
+    return f"annotation {IS_DEFAULT_ANNOTATION} of the RuntimeClass"
 
 
 @dataclass(frozen=True, slots=True)

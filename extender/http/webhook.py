@@ -17,6 +17,7 @@ from extender.admission.default_class import (
     NO_DEFAULT,
     ClusterDefault,
     cluster_default,
+    origin_of_default,
     takes_default,
 )
 from extender.admission.json_patch import encode_patch, patch
@@ -102,10 +103,10 @@ class Reviewer:
             return Answer(Outcome.ERROR, message=str(error), code=HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _mutate(self, pod: ReviewedPod, namespace: str) -> Answer:
-        name, given = pod.runtime_class_name, None
+        name, given, origin = pod.runtime_class_name, None, ""
         warnings: tuple[str, ...] = ()
         if name is None:
-            given, warnings = self._default_class(pod, namespace)
+            given, origin, warnings = self._default_class(pod, namespace)
             if given is None:
                 return Answer(Outcome.SKIPPED)
             name = given
@@ -118,6 +119,8 @@ class Reviewer:
         if isinstance(changes, Refusal):
             if given is not None:
                 warnings = (*warnings, f'RuntimeClass "{given}" was given to the pod by default')
+                # The author of the pod may never have heard of the class.
+                changes = Refusal(f"{changes.text} ({origin})")
             return _refused(changes, warnings)
         operations = patch(pod, replace(changes, runtime_class_name=given))
         if not operations:
@@ -143,21 +146,25 @@ class Reviewer:
 
     def _default_class(
         self, pod: ReviewedPod, namespace: str
-    ) -> tuple[str | None, tuple[str, ...]]:
-        """The class given to a pod that names none, and warnings. Raises UndecidedError."""
+    ) -> tuple[str | None, str, tuple[str, ...]]:
+        """The class given to a pod that names none, what gives it, and warnings.
+
+        Raises UndecidedError.
+        """
         annotation = self.service.namespace_annotation
         if annotation is None or not takes_default(pod):
-            return None, ()
+            return None, "", ()
         of_namespace = annotation(namespace)
+        origin = origin_of_default(namespace, of_namespace)
         if of_namespace:
-            return (None if of_namespace == NO_DEFAULT else of_namespace), ()
+            return (None if of_namespace == NO_DEFAULT else of_namespace), origin, ()
         snapshot = self.service.source.snapshot
         if not snapshot.runtime_classes_synced:
             raise UndecidedError(f"{ERROR_PREFIX}RuntimeClasses not synced yet")
         default = cluster_default(snapshot.runtime_classes.values())
         if default is None:
-            return None, ()
-        return default.name, self._warnings(default)
+            return None, "", ()
+        return default.name, origin, self._warnings(default)
 
     def _warnings(self, default: ClusterDefault) -> tuple[str, ...]:
         text = default.warning

@@ -97,10 +97,17 @@ def test_the_namespace_is_the_one_of_the_request() -> None:
     assert asked == ["team-a"]
 
 
-def test_a_namespace_that_names_no_class_refuses_its_pods() -> None:
-    response = webhook(namespace="nope").mutate(pod())
-    assert response.message == 'pod rejected: RuntimeClass "nope" not found'
+def test_a_refusal_says_which_annotation_of_which_namespace_named_the_class() -> None:
+    """A typo there refuses every plain pod, whose authors have never heard of the class."""
+    response = webhook(namespace="nope").mutate(pod(), namespace="team-a")
+    origin = 'annotation runtimeclass-extender/default-class of namespace "team-a"'
+    assert response.message == f'pod rejected: RuntimeClass "nope" not found ({origin})'
     assert response.raw["warnings"] == ['RuntimeClass "nope" was given to the pod by default']
+
+
+def test_a_class_that_the_pod_itself_names_is_refused_in_the_plugin_s_words() -> None:
+    response = webhook(namespace="nope").mutate(pod(runtimeClassName="gone"))
+    assert response.message == 'pod rejected: RuntimeClass "gone" not found'
 
 
 @pytest.mark.parametrize(
@@ -150,6 +157,9 @@ def test_ordinary_pods_are_given_the_default(ordinary: dict[str, Any]) -> None:
 def test_a_pod_that_conflicts_with_its_default_is_told_where_the_class_came_from() -> None:
     response = webhook(runtime_class("kata")).mutate(pod(nodeSelector={"sandbox": "no"}))
     assert response.message.startswith("conflict: ")
+    assert response.message.endswith(
+        " (annotation runtimeclass-extender/is-default-class of the RuntimeClass)"
+    )
     assert response.raw["warnings"] == ['RuntimeClass "kata" was given to the pod by default']
 
 
