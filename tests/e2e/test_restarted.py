@@ -1,0 +1,43 @@
+"""What the real kube-scheduler was told by a service that has been restarted since."""
+
+import time
+
+import pytest
+
+from tests.e2e.cluster import Cluster, free_ports
+from tests.fakes.apiserver import NODES
+from tests.processes import running, until
+
+#: kube-scheduler's flush of pods that nothing wakes comes after 5 minutes.
+WOKEN_SECONDS = 30.0
+
+RUNSC = {"status": {"runtimeHandlers": [{"name": ""}, {"name": "runc"}, {"name": "runsc"}]}}
+
+
+@pytest.mark.parametrize("appears", ["afterwards", "while it is down"])
+@pytest.mark.parametrize("way", ["beside", "instead"])
+def test_a_pod_refused_for_a_handler_is_woken_after_a_restart(
+    way: str, appears: str, request: pytest.FixtureRequest
+) -> None:
+    cluster: Cluster = request.getfixturevalue(way)
+    cluster.add_node("n1", {"sandbox": "gvisor"}, handlers=["", "runc"])
+    cluster.add_node("n2")
+    cluster.add_class("gvisor", "runsc", {"sandbox": "gvisor"})
+    (port,) = free_ports(1)
+    kubeconfig = str(cluster.kubeconfig("extender"))
+    serve = ("serve", "--bind", f"127.0.0.1:{port}", "--kubeconfig", kubeconfig, "--requeue-pods")
+    with running(*serve) as first:
+        until(lambda: first.request("GET", "/readyz")[0] == 200)
+        with cluster.scheduler(first.url):
+            cluster.add_pod("web", "gvisor")
+            until(lambda: "no runtime handler" in cluster.message_of("web"))
+            first.stop()
+            if appears == "while it is down":
+                cluster.patch(f"{NODES}/n1/status", RUNSC)
+            with running(*serve) as second:
+                second.wait_for_line("waiting pods listed")
+                if appears == "afterwards":
+                    cluster.patch(f"{NODES}/n1/status", RUNSC)
+                began = time.monotonic()
+                until(lambda: cluster.node_of("web") == "n1", WOKEN_SECONDS)
+                print(f"bound {time.monotonic() - began:.2f} s later")
