@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from extender import __version__
+from extender import __version__, logs
 from extender.commands.arguments import PLUGIN, Command, Entry
 from extender.environment import PURE_PYTHON, check_spelling, unread_variables, variables_of
 from extender.flags import EXIT_USAGE, PROGRAM, UsageError
@@ -120,6 +120,8 @@ def _run(program: str, known: Mapping[str, Entry], argv: Sequence[str]) -> int:
         flags = command.parse(program, words[1:])
         if command.reads_cluster:
             _check_environment()
+        if flags.verbose:
+            logs.configure("text", flags.verbose)
         return command.run(program, flags)
     except UsageError as error:
         print(f"{program} {words[0]}: {error}", file=sys.stderr)

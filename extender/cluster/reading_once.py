@@ -1,5 +1,6 @@
 """Reads a cluster once, in pages: for commands that print something and end."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 from urllib.parse import quote
@@ -24,6 +25,8 @@ from extender.decoding import (
 from extender.objects import Pod, RuntimeClass
 from extender.verdict import shown
 
+_LOG: Final = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 #: Objects a page, as client-go's pager has it.
@@ -39,10 +42,15 @@ _GONE: Final = 410
 _OK: Final = 200
 _NOT_FOUND: Final = 404
 _UNAUTHORIZED: Final = 401
+_FORBIDDEN: Final = 403
 
 
 class ReadError(Exception):
     """The cluster could not be read; one line that says what was asked and why it failed."""
+
+
+class ForbiddenError(ReadError):
+    """The API server knows who asks, and does not let them."""
 
 
 class _ExpiredError(Exception):
@@ -137,9 +145,11 @@ class ClusterReader:
                 response.close()
                 self._connection.rejected()
                 response = self._connection.get(path, query, silence=self._silence)
-            return response.status, self._body(response)
+            body = self._body(response)
         except ConnectionFaultError as error:
             raise ReadError(f"{self._config.host}: {error}") from None
+        _LOG.debug("asked", extra={"path": path, "status": response.status, "bytes": len(body)})
+        return response.status, body
 
     def _body(self, response: ApiResponse) -> bytes:
         try:
@@ -150,4 +160,5 @@ class ClusterReader:
     def _check(self, path: str, status: int, body: bytes) -> None:
         if status != _OK:
             said = shown(status_of(body).message)
-            raise ReadError(f"{self._config.host}{path}: {status} {said}".rstrip())
+            error = ForbiddenError if status == _FORBIDDEN else ReadError
+            raise error(f"{self._config.host}{path}: {status} {said}".rstrip())

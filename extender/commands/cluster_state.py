@@ -6,7 +6,7 @@ from typing import Protocol
 
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
 from extender.cluster.manifests import ManifestError, Manifests, load_manifests
-from extender.cluster.reading_once import ClusterReader, ReadError
+from extender.cluster.reading_once import ClusterReader, ForbiddenError, ReadError
 from extender.cluster.store import SnapshotStore
 from extender.commands.progress import Progress
 from extender.flags import UsageError
@@ -27,8 +27,12 @@ class Source:
         return bool(self.manifests or self.kubeconfig or self.context)
 
 
+class NotAllowedError(UsageError):
+    """The cluster does not let whoever asks read this; one line."""
+
+
 class Pods(Protocol):
-    """The pods of the cluster, asked for as needed. Both raise UsageError."""
+    """The pods of the cluster, asked for as needed. Both raise UsageError or NotAllowedError."""
 
     def find(self, namespace: str, name: str) -> Pod | None: ...
     def pending(self) -> Mapping[str, Pod]: ...
@@ -98,10 +102,15 @@ class LivePods:
         try:
             return self._reader.find_pod(namespace, name)
         except ReadError as error:
-            raise UsageError(str(error)) from None
+            raise _usage_error(error) from None
 
     def pending(self) -> Mapping[str, Pod]:
         try:
             return self._reader.pending_pods()
         except ReadError as error:
-            raise UsageError(str(error)) from None
+            raise _usage_error(error) from None
+
+
+def _usage_error(error: ReadError) -> UsageError:
+    kind = NotAllowedError if isinstance(error, ForbiddenError) else UsageError
+    return kind(str(error))

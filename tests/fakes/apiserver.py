@@ -57,6 +57,25 @@ class Request:
         return self.query.get("watch") == "true"
 
 
+#: (group, resource, verb), as a rule of a ClusterRole has them.
+Right = tuple[str, str, str]
+
+
+def right_of(request: Request) -> Right:
+    """What a request needs, as RequestInfo of k8s.io/apiserver has it, v1.36.2."""
+    words = request.path.strip("/").split("/")
+    group, rest = ("", words[2:]) if words[0] == "api" else (words[1], words[3:])
+    if rest[0] == "namespaces" and len(rest) > 2:
+        rest = rest[2:]
+    if request.method != "GET":
+        verb = request.method.lower()
+    elif len(rest) > 1:
+        verb = "get"
+    else:
+        verb = "watch" if request.is_watch else "list"
+    return group, rest[0], verb
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What goes wrong with one request.
@@ -102,7 +121,7 @@ class FakeApiServer:
     """Holds objects by path and name, and answers lists, watches, GET and PATCH.
 
     `scripts` take over a path: one answer per request, in the form of watch.json. `faults` spoil
-    the next requests of a path, one each.
+    the next requests of a path, one each. `rights`, if any are set, are all that anybody has.
     """
 
     def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
@@ -113,6 +132,7 @@ class FakeApiServer:
         self.scripts: dict[str, deque[Json]] = {}
         self.faults: dict[str, deque[Fault | None]] = {path: deque() for path in _KINDS}
         self.tokens: set[str] | None = None
+        self.rights: frozenset[Right] | None = None
         self.supports_watch_list = True
         self.sends_initial_events_end = True
         self.joins_events = False
@@ -297,6 +317,8 @@ class _Answer:
         self._closing = closing
 
     def send(self) -> None:
+        if self._forbid():
+            return
         script, fault = self._server._next(self._request)
         if script is not None:
             self._play(script)
@@ -312,6 +334,18 @@ class _Answer:
         if self._refuse():
             return
         self._route(fault or Fault())
+
+    def _forbid(self) -> bool:
+        rights = self._server.rights
+        group, resource, verb = right_of(self._request)
+        if rights is None or (group, resource, verb) in rights:
+            return False
+        message = (
+            f'{resource} is forbidden: User "me" cannot {verb} resource "{resource}" in API group'
+            f' "{group}" at the cluster scope'
+        )
+        self._json(status_document(403, "Forbidden", message), 403)
+        return True
 
     def _refuse(self) -> bool:
         tokens = self._server.tokens

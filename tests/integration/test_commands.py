@@ -360,6 +360,18 @@ def test_nodes_are_read_in_pages(cluster: FakeApiServer, config: str) -> None:
     assert not any(each.is_watch for each in cluster.requests)
 
 
+def test_a_command_that_is_to_say_more_tells_what_it_asks(
+    cluster: FakeApiServer, config: str
+) -> None:
+    said = run("nodes", "kata", "-v", "--kubeconfig", config).stderr.splitlines()
+    asked = [each.path for each in cluster.requests]
+    assert re.findall(r'DEBUG asked path="([^"]*)" status=200', "\n".join(said)) == asked
+    assert len(said) == len(asked)
+    more = run("nodes", "kata", "-vv", "--kubeconfig", config).stderr.splitlines()
+    assert len(more) > len(said)
+    assert run("nodes", "kata", "--kubeconfig", config).stderr == ""
+
+
 def test_an_expired_page_begins_the_list_again(cluster: FakeApiServer, config: str) -> None:
     cluster.faults[NODES].extend([None, Fault(status=410)])
     result = run("nodes", "kata", "--kubeconfig", config, "-o", "json")
