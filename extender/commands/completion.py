@@ -19,7 +19,7 @@ from typing import Final
 from extender.commands.arguments import PLUGIN, Command, Entry
 from extender.commands.candidates import contexts, pods, runtime_classes
 from extender.environment import with_environment
-from extender.flags import PROGRAM, CommandParser, is_boolean, is_repeatable, takes_value
+from extender.flags import CommandParser, is_boolean, is_repeatable, takes_value
 
 #: The directives: complete file names if there is no candidate, add no space, complete no files.
 FILES: Final = 0
@@ -43,7 +43,9 @@ class Answer:
 def complete(program: str, known: Mapping[str, Entry], words: Sequence[str]) -> None:
     """Print what may stand in the place of the last word."""
     answer = answer_to(program, known, words)
-    lines = [f"{word}\t{about}" if about else word for word, about in answer.candidates]
+    # A name with a line break in it would be two, and no shell shows what moves its cursor.
+    candidates = [each for each in answer.candidates if "".join(each).isprintable()]
+    lines = [f"{word}\t{about}" if about else word for word, about in candidates]
     sys.stdout.write("".join(f"{line}\n" for line in [*lines, f":{answer.directive}"]))
 
 
@@ -133,7 +135,7 @@ class _Line:
         return _beginning(last, self._of_the_cluster(action, last))
 
     def _of_the_cluster(self, action: argparse.Action, last: str) -> Iterable[tuple[str, str]]:
-        flags = self._flags_so_far(action)
+        flags = self._flags_so_far()
         if flags is None:
             return ()
         if action.dest == "context":
@@ -144,11 +146,9 @@ class _Line:
             return pods(flags, last, plugin=self._program == PLUGIN)
         return ()
 
-    def _flags_so_far(self, completed: argparse.Action) -> argparse.Namespace | None:
+    def _flags_so_far(self) -> argparse.Namespace | None:
         """What is typed, as far as it makes sense without the word that is still to come."""
-        words = list(self._words)
-        if completed.option_strings:
-            words.pop()
+        words = list(self._words if self._waiting is None else self._words[:-1])
         parser = self._parser
         for positional in parser.positionals():
             positional.nargs = "*"
@@ -178,14 +178,13 @@ def script(program: str, shell: str) -> str:
     return text.replace("PROGRAM", name).replace("FUNCTION", f"_{name.replace('-', '_')}")
 
 
-def _about() -> str:
-    return (
-        "Prints what completes commands, flags, RuntimeClasses, pods and contexts. In bash:"
-        f" source <({PROGRAM} completion bash); in zsh, after compinit:"
-        f" source <({PROGRAM} completion zsh); in fish: {PROGRAM} completion fish | source."
-        " kubectl 1.26 and later completes `kubectl runtimeclass` by itself, where"
-        " kubectl_complete-runtimeclass is in the PATH."
-    )
+#: prog is the program as it was called, with the command.
+_ABOUT: Final = (
+    "Prints what completes commands, flags, RuntimeClasses, pods and contexts. In bash:"
+    " source <(%(prog)s bash); in zsh, after compinit: source <(%(prog)s zsh); in fish:"
+    " %(prog)s fish | source. kubectl 1.26 and later completes `kubectl runtimeclass` by itself,"
+    " where kubectl_complete-runtimeclass is in the PATH; the scripts of the plugin are for"
+    " kubectl-runtimeclass."
+)
 
-
-COMPLETION: Final = Command("completion", _about(), _add_flags, _completion, reads_cluster=False)
+COMPLETION: Final = Command("completion", _ABOUT, _add_flags, _completion, reads_cluster=False)

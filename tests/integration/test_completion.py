@@ -132,6 +132,14 @@ def test_the_plugin_offers_its_own_commands_and_names_of_one_namespace() -> None
             assert (found, directive) == ({expected: "kata"}, NO_FILES)
 
 
+def test_what_no_terminal_should_see_is_no_candidate(tmp_path: Path) -> None:
+    names = ["good", "two\nlines", "red\x1b[31m", "tab\there"]
+    pods = [{"kind": "Pod", "metadata": {"name": name}} for name in names]
+    (tmp_path / "pods.json").write_text(json.dumps({"kind": "List", "items": pods}))
+    found, _ = asked("runtimeclass-extender", "explain", "--manifests", str(tmp_path), "")
+    assert list(found) == ["default/good"]
+
+
 def test_flags_of_the_environment_count() -> None:
     found, _ = asked(
         "runtimeclass-extender", "nodes", "", RUNTIMECLASS_EXTENDER_NODES_MANIFESTS=CLUSTER
@@ -253,6 +261,9 @@ SHELLS: Final = {
     ),
 }
 
+#: As a cloud names them; bash splits words at the colons.
+CONTEXT: Final = "arn:aws:eks:eu-central-1:1:cluster/one"
+
 PROGRAMS: Final = ("runtimeclass-extender", "kubectl-runtimeclass")
 
 
@@ -263,6 +274,9 @@ def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Termina
         pytest.skip(f"no {command[0]} here")
     (tmp_path / "a cluster.yaml").write_text("kind: RuntimeClass\n")
     shutil.copytree(SAMPLES / "cluster", tmp_path / "manifests")
+    document = json.loads(kubeconfig("http://127.0.0.1:1"))
+    document["contexts"][0]["name"] = CONTEXT
+    (tmp_path / "config").write_text(json.dumps(document))
     terminal = Terminal(command, tmp_path)
     try:
         terminal.wait_for("READY> ")
@@ -276,6 +290,7 @@ def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Termina
 
 def test_a_shell_completes_what_is_typed(terminal: Terminal) -> None:
     program = "runtimeclass-extender"
+    context = "nodes --kubeconfig config --context"
     for typed, completed in (
         ("comp", "completion"),
         ("check --kubec", "check --kubeconfig"),
@@ -287,6 +302,8 @@ def test_a_shell_completes_what_is_typed(terminal: Terminal) -> None:
         ("nodes --manifests=manif", "nodes --manifests=manifests/"),
         ("nodes --manifests a", "nodes --manifests a cluster.yaml"),
         ("nodes none --not", "nodes none --not"),
+        (f"{context} arn:aws:e", f"{context} {CONTEXT}"),
+        (f"{context}=arn:aws:e", f"{context}={CONTEXT}"),
     ):
         assert terminal.completed(f"{program} {typed}") == f"{program} {completed}"
     assert terminal.completed("kubectl-runtimeclass che") == "kubectl-runtimeclass check"
