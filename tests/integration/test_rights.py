@@ -148,12 +148,12 @@ def test_all_commands_answer_under_the_shipped_viewer_role(
 
 
 @pytest.mark.parametrize("broken", [False, True], ids=["sound", "with a finding"])
-def test_check_as_the_service_itself_leaves_out_the_pods_and_says_so(
+def test_check_as_a_service_that_requeues_no_pods_leaves_them_out_and_says_so(
     broken: bool, cluster: FakeApiServer, config: str
 ) -> None:
     if broken:
         cluster.put(RUNTIME_CLASSES, runtime_class("wasm", "spin", {"x.k8s.io/wasm": "true"}))
-    cluster.rights = SERVICE
+    cluster.rights = SERVICE - {("", "pods", "list"), ("", "pods", "patch")}
     result = ask("check", config)
     assert result.returncode == (1 if broken else 0)
     checks = {each["check"] for each in json.loads(result.stdout)["findings"]}
@@ -170,7 +170,8 @@ def test_the_service_is_ready_and_explains_a_pod_under_its_own_role(
     cluster: FakeApiServer, config: str
 ) -> None:
     cluster.rights = SERVICE
-    with running("serve", "--bind", "127.0.0.1:0", "--kubeconfig", config) as server:
+    flags = ("--bind", "127.0.0.1:0", "--kubeconfig", config, "--requeue-pods")
+    with running("serve", *flags) as server:
         server.wait_for_line("serving")
         status, body, _ = server.request("GET", "/explain?pod=ns/web")
         assert (status, json.loads(body)["feasible"]) == (200, 1)
