@@ -391,7 +391,9 @@ class Reflector:
             # cacher, dispatchEvents, v1.36.2). If there is more to it, the next request tells.
             return
         self._trouble = ending.detail or reason.value
-        level = logging.INFO if reason is Reason.EXPIRED else logging.WARNING
+        # A list does what a watch-list would have done, and it begins at once.
+        falls_back = step is Step.STREAM and not delay
+        level = logging.INFO if reason is Reason.EXPIRED or falls_back else logging.WARNING
         text = f"{step.value} of {self.kind.resource} ended, trying again"
         if reason is Reason.REFUSED:
             level, text = logging.ERROR, self._what_is_missing(ending.status, step)

@@ -209,6 +209,16 @@ def test_a_watch_that_has_nothing_to_say_is_no_fault(caplog: pytest.LogCaptureFi
     assert states == [""] * len(asked)
 
 
+def test_a_server_that_has_no_watch_lists_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
+    """kube-apiserver says so with an ERROR event where etcd can't tell of its progress."""
+    clock = Clock()
+    event = b'{"type":"ERROR","object":{"kind":"Status","code":500,"message":"disabled"}}\n'
+    asked, _ = follow(clock, Body(clock, event), Body(clock, LIST), watch_list=True)
+    assert asked[:3] == ["stream", "list", "watch@10"]
+    texts = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
+    assert not [each for each in texts if "watch-list" in each]
+
+
 def test_a_watch_that_is_not_answered_is_one(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     follow(clock, Body(clock, LIST), SilentError("no head"), watch_list=False)
