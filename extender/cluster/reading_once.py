@@ -12,8 +12,10 @@ from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.connection import ApiConnection, ApiResponse, ConnectionFaultError
 from extender.cluster.kinds import NODES, RUNTIME_CLASSES
 from extender.cluster.manifests import Manifests
+from extender.cluster.namespaces import NAMESPACES
 from extender.decoding import (
     DecodeError,
+    RawNamespace,
     RawNode,
     RawPod,
     RawRuntimeClass,
@@ -21,6 +23,7 @@ from extender.decoding import (
     explained_pod_of,
     node_of,
     runtime_class_of,
+    strings,
 )
 from extender.objects import Pod, RuntimeClass
 from extender.verdict import shown
@@ -80,6 +83,15 @@ class ClusterReader:
             for raw in self._list(RUNTIME_CLASSES.path, RUNTIME_CLASSES.name)
         )
         return {each.name: each for each in found}
+
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        """The annotations of all Namespaces, by name."""
+        found = {}
+        for raw in self._list(NAMESPACES.path, NAMESPACES.name):
+            metadata = self._decoded(raw, RawNamespace).metadata
+            if metadata is not None:
+                found[metadata.name or ""] = strings(metadata.annotations)
+        return found
 
     def pending_pods(self) -> Mapping[str, Pod]:
         """The pods in phase Pending, by NAMESPACE/NAME."""

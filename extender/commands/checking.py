@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from extender.checks.config_fields import Circumstances, SchedulerConfigError
 from extender.checks.finding import Finding, worst_first
+from extender.checks.namespaces import check_namespaces
 from extender.checks.runtimeclasses import check_classes, check_pods, check_tolerations
 from extender.checks.scheduler_config import (
     check_scheduler_config,
@@ -98,6 +99,11 @@ def _check(program: str, flags: argparse.Namespace) -> int:
         except NotAllowedError as error:
             warn(program, f"left out whether pods wait for a class that does not exist: {error}")
             looked_at.append("no pods, which may not be listed")
+        try:
+            findings += check_namespaces(state.namespaces(), state.snapshot.runtime_classes)
+        except NotAllowedError as error:
+            warn(program, f"left out whether namespaces have default classes that exist: {error}")
+            looked_at.append("no namespaces, which may not be listed")
     if config is not None:
         broken = any(each.check == "handler-absent" for each in findings) if state else None
         circumstances = Circumstances(

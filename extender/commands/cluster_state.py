@@ -38,6 +38,13 @@ class Pods(Protocol):
     def pending(self) -> Mapping[str, Pod]: ...
 
 
+class Namespaces(Protocol):
+    """The Namespaces' annotations by their names, asked for as needed."""
+
+    def __call__(self) -> Mapping[str, Mapping[str, str]]:
+        """Raises UsageError or NotAllowedError."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterState:
     """taints are all that nodes have, of every effect; warnings are for a person to read.
@@ -48,6 +55,7 @@ class ClusterState:
     snapshot: Snapshot
     taints: frozenset[Taint]
     pods: Pods
+    namespaces: Namespaces
     warnings: list[str] = field(default_factory=list)
     namespace: str = "default"
 
@@ -63,20 +71,22 @@ def load_cluster(source: Source, progress: Progress) -> ClusterState:
                 load_manifests(source.manifests, loaded, pipes=True)
                 if loaded.is_empty:
                     raise UsageError(loaded.warnings[-1])
-                return _state(loaded, ManifestPods(loaded))
+                return _state(loaded, ManifestPods(loaded), lambda: loaded.namespaces)
             config = ClusterConfig(source.kubeconfig, source.context)
             reader = ClusterReader(config)
             reader.read_into(loaded)
         except (ManifestError, ConfigError, ReadError) as error:
             raise UsageError(str(error)) from None
-        return _state(loaded, LivePods(reader), config.namespace)
+        return _state(loaded, LivePods(reader), LiveNamespaces(reader), config.namespace)
 
 
-def _state(loaded: Manifests, pods: Pods, namespace: str = "default") -> ClusterState:
+def _state(
+    loaded: Manifests, pods: Pods, namespaces: Namespaces, namespace: str = "default"
+) -> ClusterState:
     store = SnapshotStore()
     store.replace_all(loaded.nodes.values(), loaded.runtime_classes.values())
     taints = frozenset(taint for node in loaded.nodes.values() for taint in node.taints)
-    return ClusterState(store.snapshot, taints, pods, loaded.warnings, namespace)
+    return ClusterState(store.snapshot, taints, pods, namespaces, loaded.warnings, namespace)
 
 
 class ManifestPods:
@@ -107,6 +117,19 @@ class LivePods:
     def pending(self) -> Mapping[str, Pod]:
         try:
             return self._reader.pending_pods()
+        except ReadError as error:
+            raise _usage_error(error) from None
+
+
+class LiveNamespaces:
+    """The annotations of a cluster's namespaces."""
+
+    def __init__(self, reader: ClusterReader) -> None:
+        self._reader = reader
+
+    def __call__(self) -> Mapping[str, Mapping[str, str]]:
+        try:
+            return self._reader.namespaces()
         except ReadError as error:
             raise _usage_error(error) from None
 

@@ -20,10 +20,12 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 NODES: Final = "/api/v1/nodes"
 RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
 PODS: Final = "/api/v1/pods"
+NAMESPACES: Final = "/api/v1/namespaces"
 
 _KINDS: Final = {
     NODES: ("v1", "Node"),
     PODS: ("v1", "Pod"),
+    NAMESPACES: ("v1", "Namespace"),
     RUNTIME_CLASSES: ("node.k8s.io/v1", "RuntimeClass"),
 }
 

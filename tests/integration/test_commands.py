@@ -22,6 +22,7 @@ import yaml
 from tests.certificates import Authority
 from tests.config.shipped import FOLDER, SCHEDULER_CONFIGURATION, documents, yaml_files
 from tests.fakes.apiserver import (
+    NAMESPACES,
     NODES,
     RUNTIME_CLASSES,
     FakeApiServer,
@@ -432,6 +433,28 @@ def test_check_asks_a_cluster_for_its_pending_pods(cluster: FakeApiServer, confi
     assert "ns/a" in checks["missing-class"]
 
 
+def test_check_finds_a_typo_in_a_namespace_s_default_class(
+    cluster: FakeApiServer, config: str
+) -> None:
+    annotations = {"runtimeclass-extender/default-class": "kaat"}
+    cluster.put(NAMESPACES, {"metadata": {"name": "team-a", "annotations": annotations}})
+    result = run("check", "--kubeconfig", config, "-o", "json")
+    assert result.returncode == 1
+    checks = {each["check"]: each["what"] for each in json.loads(result.stdout)["findings"]}
+    assert "of namespace team-a names it" in checks["missing-default-class"]
+
+
+def test_without_the_right_to_list_namespaces_check_says_what_it_left_out(
+    cluster: FakeApiServer, config: str
+) -> None:
+    cluster.faults[NAMESPACES].append(Fault(status=403))
+    result = run("check", "--kubeconfig", config)
+    assert result.returncode in (0, 1)
+    (line,) = [each for each in result.stderr.splitlines() if "namespaces" in each]
+    assert "left out whether namespaces have default classes that exist" in line
+    assert "no namespaces, which may not be listed" in result.stdout
+
+
 # Scheduler configurations
 
 
@@ -475,6 +498,7 @@ def test_a_file_with_every_mistake_has_each_of_them_found() -> None:
         "self-set-label",
         "equal-constraints",
         "missing-class",
+        "missing-default-class",
         "filter-verb",
         "prioritize-verb",
         "preempt-verb",

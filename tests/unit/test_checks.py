@@ -9,6 +9,7 @@ import pytest
 from extender.checks.config_fields import Circumstances, SchedulerConfigError
 from extender.checks.durations import parse_duration
 from extender.checks.finding import Finding, Severity
+from extender.checks.namespaces import check_namespaces
 from extender.checks.node_labels import is_set_by_kubelet
 from extender.checks.runtimeclasses import check_classes, check_pods, check_tolerations
 from extender.checks.scheduler_config import (
@@ -374,6 +375,22 @@ def test_pods_of_a_class_that_does_not_exist_are_counted_by_class() -> None:
     assert finding.check == "missing-class"
     assert "7 pods" in finding.what
     assert "ns/p0, ns/p1, ns/p2, ns/p3, ns/p4 and 2 more" in finding.what
+
+
+def test_namespaces_whose_default_class_does_not_exist_are_counted_by_class() -> None:
+    key = "runtimeclass-extender/default-class"
+    annotations = {f"team-{index}": {key: "kaat"} for index in range(7)} | {
+        "sound": {key: "kata"},
+        "none": {key: "false"},
+        "empty": {key: ""},
+        "other": {"runtimeclass-extender/other": "kaat"},
+    }
+    (finding,) = check_namespaces(annotations, ["gvisor", "kata"])
+    assert finding.check == "missing-default-class"
+    assert finding.severity is Severity.ERROR
+    assert f'"kaat" does not exist, and annotation {key} of namespaces team-0,' in finding.what
+    assert "team-4 and 2 more" in finding.what
+    assert finding.fix == f"kubectl annotate --overwrite namespace team-0 {key}=kata"
 
 
 def test_without_nodes_nothing_is_said_that_depends_on_them() -> None:
