@@ -45,6 +45,31 @@ def class_label(name: str, known: Mapping[str, object]) -> str:
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
+class VerbMetrics:
+    """What is counted of each request of one verb, or of the webhook's operations.
+
+    Of these there are no nodes, and a failure is an admission request too.
+    """
+
+    def __init__(self, metrics: "Metrics", verb: str, *, nodes: bool = True) -> None:
+        self._metrics = metrics
+        self._verb = verb
+        self._duration = metrics.duration.labels(verb)
+        self._nodes = metrics.nodes.labels(verb) if nodes else None
+        self._succeeded = metrics.requests.labels(verb, "200")
+
+    def succeeded(self, nodes: int, seconds: float) -> None:
+        if self._nodes is not None:
+            self._nodes.observe(nodes)
+        self._succeeded.inc()
+        self._duration.observe(seconds)
+
+    def failed(self, status: int) -> None:
+        self._metrics.requests.labels(self._verb, str(int(status))).inc()
+        if self._nodes is None:
+            self._metrics.admission_requests.labels(self._verb, "error").inc()
+
+
 class Metrics:
     """The metrics of one process, in a registry of their own."""
 
@@ -116,6 +141,16 @@ class Metrics:
             registry=registry,
         )
         build.labels(__version__, platform.python_version()).set(1)
+
+    def of_verb(self, verb: str) -> VerbMetrics:
+        return VerbMetrics(self, verb)
+
+    def of_review(self, operation: str) -> VerbMetrics:
+        return VerbMetrics(self, operation, nodes=False)
+
+    def refused_early(self, status: int) -> None:
+        """Count a request turned away before it reached a verb."""
+        self.requests.labels(NONE, str(int(status))).inc()
 
     def refused(self, runtime_class: str, counts: Mapping[Code, int], left_none: bool) -> None:
         """Count the refusals of one filter answer; runtime_class is a class_label."""

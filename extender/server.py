@@ -3,35 +3,54 @@
 What a person can mend (an address, a certificate) is told in one line before gunicorn starts.
 """
 
+import asyncio
 import contextlib
+import logging
+import math
 import os
+import signal
 import socket
 import ssl
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any, Final
 
-from flask import Flask
+import uvloop
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
+from gunicorn.workers.base import Worker
 
 from extender.flags import PROGRAM, Address, UsageError
-from extender.http.ops_listener import serve_ops
+from extender.http import exchange
+from extender.http.connections import Connections, Limits, Listener
+from extender.http.routing import Threads
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
-from extender.http.worker import GatheringWorker
+from extender.http.tls import TlsContext
 from extender.memory import give_back_freed_memory, keep_freed_memory
 
-#: Longer than the 90 s after which Go's client closes an idle connection, so that it is never the
-#: server that closes one just as kube-scheduler sends on it.
-KEEPALIVE_SECONDS: Final = 120
+_LOG: Final = logging.getLogger(__name__)
+
+#: The worker's signs of life to gunicorn, which ends it after WORKER_SECONDS without one.
+NOTIFY_SECONDS: Final = 1.0
+WORKER_SECONDS: Final = 60
 
 #: What a stopping server gives requests that are being answered; kube-scheduler itself waits 5 s.
 GRACEFUL_SECONDS: Final = 10
 
-#: Open connections; a file descriptor each. One kube-scheduler needs a handful.
-MAX_CONNECTIONS: Final = 1000
+#: A request's head and what stands around its chunks is held too, whatever a body may have.
+HELD_AT_LEAST: Final = 64 * 2**20
+
+#: How long a thread keeps the interpreter when the event loop wants it; Python's own 5 ms would be
+#: what a request waits for each page that is being made.
+SWITCH_SECONDS: Final = 0.0005
+
+#: A kubelet and some Prometheus servers.
+OPS_LIMITS: Final = Limits(
+    max_body_bytes=2**16, max_held_bytes=2**24, connections=64, keep_alive_seconds=60.0
+)
 
 SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 (gunicorn makes a file of its own name there)
 
@@ -51,14 +70,14 @@ class ListenOptions:
     verbosity: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Running:
-    """What a worker made and must stop: the application and what feeds it."""
+    """What a worker made and must stop: the applications, their threads and what feeds them."""
 
-    app: Flask
-    ops_app: Flask
+    app: exchange.Application
+    ops_app: exchange.Application
+    threads: Threads
     on_stopping: Callable[[], None]
-    refused_early: Callable[[HTTPStatus], None]
 
 
 def check_tls_files(options: ListenOptions) -> None:
@@ -128,7 +147,13 @@ class _Logger(Logger):  # type: ignore[misc]  # gunicorn ships no types
 
 
 class _Arbiter(Arbiter):  # type: ignore[misc]  # gunicorn ships no types
-    """Lets go of what was loaded to be checked once the worker has its copy."""
+    """One worker; lets go of what was loaded to be checked once the worker has its copy."""
+
+    def init_signals(self) -> None:
+        super().init_signals()
+        # They would start a second worker, with a state of its own, or end the only one.
+        for number in (signal.SIGTTIN, signal.SIGTTOU):
+            signal.signal(number, signal.SIG_IGN)
 
     def spawn_worker(self) -> Any:
         pid = super().spawn_worker()
@@ -137,8 +162,76 @@ class _Arbiter(Arbiter):  # type: ignore[misc]  # gunicorn ships no types
         return pid
 
 
+class _Worker(Worker):  # type: ignore[misc]  # gunicorn ships no types
+    """gunicorn's worker process: an event loop that serves the application's listener.
+
+    It uses what gunicorn documents for worker classes of one's own: the base class, `notify` and
+    `ppid` (gunicorn's settings, worker_class).
+    """
+
+    def init_signals(self) -> None:
+        """The event loop gets those that end it; a terminal's and the log's mean nothing here."""
+        for number in (signal.SIGUSR1, signal.SIGWINCH, signal.SIGTTIN, signal.SIGTTOU):
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGABRT, signal.SIG_DFL)
+
+    def run(self) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        application, running = self.app, self.wsgi
+        assert isinstance(application, Application)
+        assert isinstance(running, Running)
+        loop = asyncio.get_running_loop()
+        end = asyncio.Event()
+
+        def stop() -> None:
+            if not end.is_set():
+                _LOG.info("stopping: answering what was sent already")
+                running.on_stopping()
+                for each in self.sockets:
+                    each.close()
+                end.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+            loop.add_signal_handler(number, stop)
+        notified = -math.inf
+
+        def tick() -> None:
+            nonlocal notified
+            if loop.time() - notified >= NOTIFY_SECONDS:
+                notified = loop.time()
+                self.notify()
+                if os.getppid() != self.ppid:
+                    stop()
+
+        # gunicorn has a copy of the listening socket, and has closed ours.
+        listener = socket.socket(fileno=os.dup(self.sockets[0].fileno()))
+        connections = Connections(running.app, application.limits, loop)
+        await Listener(listener, connections, application.tls).serve(end, tick)
+        running.threads.stop()
+
+
+def serve_ops(listener: socket.socket, app: exchange.Application) -> None:
+    """Probes and metrics over plain HTTP, on an event loop and a thread of their own.
+
+    So a probe is answered however busy the main listener is, and needs no client certificate.
+    """
+
+    async def serve() -> None:
+        connections = Connections(app, OPS_LIMITS, asyncio.get_running_loop())
+        await Listener(listener, connections).serve(asyncio.Event())
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve())
+
+    threading.Thread(target=run, name="ops", daemon=True).start()
+
+
 class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no types
-    """gunicorn configured in code: one worker process, threads, our listening socket."""
+    """gunicorn configured in code: one worker process with an event loop, our listening socket."""
 
     def __init__(
         self,
@@ -153,25 +246,24 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no t
         self._ops_listener = ops_listener
         self._start = start
         self.preloaded = preloaded
-        self._running: Running | None = None
+        self.tls: Callable[[], ssl.SSLContext] | None = None
         super().__init__()
+
+    @property
+    def limits(self) -> Limits:
+        most = self._options.max_body_bytes
+        return Limits(most, max(most * 5 // 4, HELD_AT_LEAST), graceful_seconds=GRACEFUL_SECONDS)
 
     def load_config(self) -> None:
         options = self._options
         settings = {
             "bind": f"fd://{self._listener.fileno()}",
             "workers": 1,
-            "worker_class": self._worker_class(),
-            "threads": options.threads,
-            "worker_connections": MAX_CONNECTIONS,
-            "keepalive": KEEPALIVE_SECONDS,
-            "graceful_timeout": GRACEFUL_SECONDS,
-            # The worker's main thread only moves bytes; silence for so long means it is stuck.
-            "timeout": 60,
-            "certfile": options.tls_cert_file,
-            "keyfile": options.tls_private_key_file,
-            "ca_certs": options.client_ca_file,
-            "cert_reqs": int(ssl.CERT_REQUIRED if options.client_ca_file else ssl.CERT_NONE),
+            "worker_class": _Worker,
+            # What the worker takes to stop, and some.
+            "graceful_timeout": 2 * GRACEFUL_SECONDS,
+            # The event loop only moves bytes and answers; silence for so long means it is stuck.
+            "timeout": WORKER_SECONDS,
             "logger_class": _Logger,
             "loglevel": "debug" if options.verbosity > 1 else "warning",
             "control_socket_disable": True,
@@ -183,32 +275,22 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no t
             if name in self.cfg.settings:
                 self.cfg.set(name, value)
 
-    def _worker_class(self) -> type[GatheringWorker]:
-        application = self
-
-        class Worker(GatheringWorker):
-            max_body_bytes = application._options.max_body_bytes
-
-            def on_stopping(self) -> None:
-                if application._running is not None:
-                    application._running.on_stopping()
-
-            def on_refusal(self, status: HTTPStatus) -> None:
-                if application._running is not None:
-                    application._running.refused_early(status)
-
-        return Worker
-
-    def load(self) -> Flask:
+    def load(self) -> Running:
         """Called in the worker: wire the parts together and start what feeds them."""
         keep_freed_memory()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        options = self._options
         running = self._start(self.preloaded)
         self.preloaded = None
         give_back_freed_memory()
-        self._running = running
+        if options.tls_cert_file:
+            tls = TlsContext(
+                options.tls_cert_file, options.tls_private_key_file, options.client_ca_file, _LOG
+            )
+            self.tls = tls.current
         if self._ops_listener is not None:
             serve_ops(self._ops_listener, running.ops_app)
-        return running.app
+        return running
 
     def run(self) -> None:
         _Arbiter(self).run()

@@ -17,6 +17,7 @@ from extender.cluster.store import SnapshotStore, Swap
 from extender.flags import UsageError
 from extender.http.app import create_app, create_ops_app
 from extender.http.health import Health
+from extender.http.routing import Threads
 from extender.http.service import Service
 from extender.http.wire import encode
 from extender.metrics import CacheCollector, Metrics, RefusedPodsCollector, SupportCollector
@@ -27,7 +28,6 @@ from extender.snapshot import Snapshot
 from extender.starting import (
     Preloaded,
     SourceOptions,
-    count_early,
     freeze,
     readiness_line,
     run,
@@ -80,7 +80,6 @@ def _start(options: ServeOptions, preloaded: Preloaded) -> Running:
         health=health,
         refused=refused,
         policy=options.policy,
-        max_body_bytes=options.listen.max_body_bytes,
         serve_metrics=options.listen.ops_bind is None,
     )
     if isinstance(preloaded, ClusterConfig):
@@ -93,7 +92,8 @@ def _start(options: ServeOptions, preloaded: Preloaded) -> Running:
         health.stopping.set()
         stop_source()
 
-    return Running(create_app(service), create_ops_app(service), stop, count_early(metrics))
+    threads = Threads.of(options.listen.threads)
+    return Running(create_app(service, threads), create_ops_app(service, threads), threads, stop)
 
 
 def _follow_manifests(

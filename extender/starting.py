@@ -8,7 +8,6 @@ import gc
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from http import HTTPStatus
 
 from extender import logs
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
@@ -20,7 +19,6 @@ from extender.cluster.manifests import (
     signature,
 )
 from extender.flags import UsageError
-from extender.metrics import Metrics
 from extender.server import (
     Application,
     ListenOptions,
@@ -92,15 +90,6 @@ def run(
 
 def readiness_line(url: str) -> str:
     return f"curl -s '{url}/readyz?verbose'"
-
-
-def count_early(metrics: Metrics) -> Callable[[HTTPStatus], None]:
-    """Counts the requests refused before they reached the application."""
-
-    def refused_early(status: HTTPStatus) -> None:
-        metrics.requests.labels("<none>", str(status.value)).inc()
-
-    return refused_early
 
 
 def freeze() -> None:

@@ -8,3 +8,7 @@ ERROR_PREFIX: Final = "runtimeclass-extender: "
 
 class UndecidedError(Exception):
     """Nothing can be said yet; the text goes into the answer's Error."""
+
+
+class WouldWaitError(Exception):
+    """The answer has to wait for something, and whoever asked must not wait."""

@@ -17,6 +17,7 @@ from extender.cluster.store import SnapshotStore
 from extender.flags import UsageError
 from extender.http.app import create_ops_app, create_webhook_app
 from extender.http.health import Health
+from extender.http.routing import Threads
 from extender.http.service import RuntimeClassLookup, no_lookup
 from extender.http.webhook import NamespaceAnnotation, WebhookService
 from extender.metrics import CacheCollector, Metrics
@@ -24,7 +25,6 @@ from extender.server import ListenOptions, Running
 from extender.starting import (
     Preloaded,
     SourceOptions,
-    count_early,
     freeze,
     readiness_line,
     run,
@@ -88,7 +88,6 @@ def _start(options: WebhookOptions, preloaded: Preloaded) -> Running:
         merge=options.merge,
         lookup=source.lookup,
         namespace_annotation=source.namespace_annotation if options.default_class else None,
-        max_body_bytes=options.listen.max_body_bytes,
         serve_metrics=options.listen.ops_bind is None,
     )
     source.start()
@@ -103,7 +102,10 @@ def _start(options: WebhookOptions, preloaded: Preloaded) -> Running:
         health.stopping.set()
         source.stop()
 
-    return Running(create_webhook_app(service), create_ops_app(service), stop, count_early(metrics))
+    threads = Threads.of(options.listen.threads)
+    return Running(
+        create_webhook_app(service, threads), create_ops_app(service, threads), threads, stop
+    )
 
 
 def manifests_source(

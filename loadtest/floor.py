@@ -1,42 +1,76 @@
-"""The floor: the service's server stack reads the same body and sends an answer prepared before.
+"""The floor: the least that a server in Python does to read a body and send an answer.
 
     python -m loadtest.floor
 
-PUT a verb's path with the answer to prepare; POST it as one would ask the service.
+An event loop (uvloop), a parser of HTTP in C (httptools), nothing else: no limits, no deadlines, no
+framework, no gunicorn. PUT a verb's path with the answer to prepare; POST it as one would ask the
+service.
 """
 
+import asyncio
+import gc
 import sys
 from collections.abc import Sequence
+from typing import Any, cast
 
-from flask import Flask, Response, request
+import httptools
+import uvloop
 
-from extender.http.service import DEFAULT_MAX_BODY_BYTES
-from extender.http.verb_routes import read_body
-from loadtest.stack import bare_app, bind_parser, run
+from extender.memory import keep_freed_memory
+from extender.server import announce, listen_on
+from loadtest.stack import bind_parser
 
-_JSON = {"Content-Type": "application/json"}
+_PREPARED: dict[bytes, bytes] = {b"/readyz": b"ok"}
 
 
-def create_floor_app() -> Flask:
-    app = bare_app("floor")
-    prepared: dict[str, bytes] = {}
+class Floor(asyncio.Protocol):
+    """One connection."""
 
-    @app.post("/<verb>")
-    def answer(verb: str) -> Response:
-        read_body(DEFAULT_MAX_BODY_BYTES)
-        return Response([prepared[verb]], 200, _JSON)
+    def __init__(self) -> None:
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._pieces: list[bytes] = []
+        self._path = b""
 
-    @app.put("/<verb>")
-    def prepare(verb: str) -> Response:
-        prepared[verb] = request.get_data()
-        return Response(status=204)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
 
-    return app
+    def data_received(self, data: bytes) -> None:
+        self._parser.feed_data(data)
+
+    def on_message_begin(self) -> None:
+        self._pieces = []
+
+    def on_url(self, url: bytes) -> None:
+        self._path = url
+
+    def on_body(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+
+    def on_message_complete(self) -> None:
+        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        if self._parser.get_method() == b"PUT":
+            _PREPARED[self._path] = body
+            body = b""
+        else:
+            body = _PREPARED.get(self._path, b"")
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        self._transport.writelines((head % len(body), body))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     flags = bind_parser("loadtest.floor", "Answers with what was prepared.").parse_args(argv)
-    return run(create_floor_app(), flags)
+    listener = listen_on(flags.bind, "--bind")
+    print(f"listening on {announce(listener, tls=False)}", file=sys.stderr, flush=True)
+    keep_freed_memory()
+    gc.freeze()
+
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(Floor, sock=listener)
+        await server.serve_forever()
+
+    uvloop.run(serve())
+    return 0
 
 
 if __name__ == "__main__":

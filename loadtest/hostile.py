@@ -107,12 +107,13 @@ def over_the_limit(target: Target, _rng: random.Random) -> None:
 
 
 def over_the_limit_in_chunks(target: Target, _rng: random.Random) -> None:
-    """A chunk that says it is larger than the limit: 413 without waiting for it."""
+    """Chunks that go beyond the limit: 413 before the last of them."""
     with _connected(target) as connection:
         head = b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-        connection.sendall(head + b"%x\r\n" % (target.max_body_bytes + 1))
         with contextlib.suppress(ConnectionError):
-            connection.sendall(_SAMPLE)
+            connection.sendall(head)
+            for _ in range(target.max_body_bytes // len(_SAMPLE) + 2):
+                connection.sendall(b"%x\r\n" % len(_SAMPLE) + _SAMPLE + b"\r\n")
         _expect(connection, 413)
 
 

@@ -9,28 +9,33 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, Response, request
-
+from extender.http.exchange import Answer, Refusal, Request, error_answer
 from loadtest.plain_matching import PlainCluster, PlainExtender
-from loadtest.stack import bare_app, bind_parser, run
+from loadtest.stack import bind_parser, run
 
 
-def create_plain_app(extender: PlainExtender) -> Flask:
-    app = bare_app("plain")
+class PlainApp:
+    """An application of three verbs."""
 
-    def verb(name: str, answer: Callable[[Any], object]) -> None:
-        def view() -> Response:
-            document = answer(json.loads(request.get_data()))
-            # Without the blanks that json.dumps writes by default, as encoding/json does.
-            text = json.dumps(document, separators=(",", ":"))
-            return Response(text, mimetype="application/json")
+    def __init__(self, extender: PlainExtender) -> None:
+        self._verbs: dict[bytes, Callable[[Any], object]] = {
+            b"/filter": extender.filter,
+            b"/prioritize": extender.prioritize,
+            b"/preempt": extender.preempt,
+        }
 
-        app.add_url_rule(f"/{name}", name, view, methods=["POST"])
+    def __call__(self, request: Request) -> Answer:
+        if request.target == b"/readyz":
+            return Answer([b"ok"])
+        verb = self._verbs.get(request.target)
+        if verb is None:
+            return error_answer(404, "no such path")
+        # Without the blanks that json.dumps writes by default, as encoding/json does.
+        document = verb(json.loads(request.body))
+        return Answer([json.dumps(document, separators=(",", ":")).encode()])
 
-    verb("filter", extender.filter)
-    verb("prioritize", extender.prioritize)
-    verb("preempt", extender.preempt)
-    return app
+    def refused(self, refusal: Refusal) -> None:
+        """Nothing is counted here."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--manifests", type=Path, required=True, metavar="FILE", help="a JSON List")
     flags = parser.parse_args(argv)
     objects = json.loads(flags.manifests.read_bytes())["items"]
-    return run(create_plain_app(PlainExtender(PlainCluster.of(objects))), flags)
+    return run(PlainApp(PlainExtender(PlainCluster.of(objects))), flags)
 
 
 if __name__ == "__main__":

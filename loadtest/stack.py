@@ -1,24 +1,13 @@
-"""The service's own server stack for another application: what the comparisons run on.
-
-The same gunicorn set-up and worker, socket options, Flask and way to read a body, so that a
-difference in the table is a difference in the work done for an answer.
-"""
+"""The service's own server for another application: what the plain version runs on."""
 
 import argparse
 import gc
 import sys
 
-from flask import Flask
-
 from extender.flags import address
+from extender.http.exchange import Application as HttpApplication
+from extender.http.routing import Threads
 from extender.server import Application, ListenOptions, Running, announce, listen_on
-
-
-def bare_app(name: str) -> Flask:
-    """An application that answers the readiness probe, and nothing else yet."""
-    app = Flask(name, static_folder=None)
-    app.get("/readyz")(lambda: "ok")
-    return app
 
 
 def bind_parser(module: str, description: str) -> argparse.ArgumentParser:
@@ -27,7 +16,7 @@ def bind_parser(module: str, description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def run(app: Flask, flags: argparse.Namespace) -> int:
+def run(app: HttpApplication, flags: argparse.Namespace) -> int:
     """Serve until told to stop, with what serve's flags are by default."""
     options = ListenOptions(bind=flags.bind)
     listener = listen_on(options.bind, "--bind")
@@ -37,7 +26,7 @@ def run(app: Flask, flags: argparse.Namespace) -> int:
         # As the service does: what lives as long as the process is not collected again.
         gc.collect()
         gc.freeze()
-        return Running(app, app, lambda: None, lambda _status: None)
+        return Running(app, app, Threads.of(1), lambda: None)
 
     Application(options, listener, None, start).run()
     return 0

@@ -5,17 +5,18 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from flask import Flask
 from msgspec import convert
 
 from extender.cluster.store import SnapshotStore
 from extender.decoding import RawRuntimeClass, runtime_class_of
 from extender.http.app import create_webhook_app
 from extender.http.health import Health
+from extender.http.routing import Threads
 from extender.http.webhook import WebhookService
 from extender.metrics import Metrics
 from extender.objects import RuntimeClass
 from tests import json_patch
+from tests.asking import Client
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 
@@ -97,15 +98,16 @@ class Webhook:
         if service.pop("synced", True):
             self.store.replace_runtime_classes(map(runtime_class, classes))
         self.metrics = Metrics()
-        self.app: Flask = create_webhook_app(
+        app = create_webhook_app(
             WebhookService(
                 source=self.store,
                 metrics=self.metrics,
                 health=Health(lambda: self.store.snapshot, needs_nodes=False),
                 **service,
-            )
+            ),
+            Threads.of(1),
         )
-        self._client = self.app.test_client()
+        self._client = Client(app)
 
     def post(self, path: str, body: bytes) -> tuple[int, bytes]:
         answer = self._client.post(path, data=body)

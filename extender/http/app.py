@@ -1,22 +1,55 @@
-"""The application: create_app(service) → WSGI."""
+"""The applications of the three listeners: serve's, webhook's, and --ops-bind's."""
 
 import platform
+from collections.abc import Mapping
+from http import HTTPStatus
 
-from flask import Flask, Response, abort, request
+from flask import Flask, abort, request
 from prometheus_client import exposition
 
 from extender import __version__
 from extender.http.debug_routes import install_debug
 from extender.http.errors import install_error_handlers
-from extender.http.health import install_health
+from extender.http.exchange import Answer, Application, Request
+from extender.http.health import health_routes
+from extender.http.routing import Probe, Route, Router, Threads, Verb, VerbRoute
 from extender.http.service import Service
-from extender.http.verb_routes import install_verbs
-from extender.http.webhook import WebhookService, install_webhook
+from extender.http.verb_routes import FilterRoute, PreemptRoute, PrioritizeRoute
+from extender.http.webhook import WebhookService, review_routes
 from extender.http.wire import encode
 from extender.metrics import Metrics
 
 
-def _bare_app() -> Flask:
+def create_app(service: Service, threads: Threads) -> Application:
+    """The main listener's application."""
+    verbs: dict[str, Verb] = {
+        "filter": FilterRoute(service),
+        "prioritize": PrioritizeRoute(service),
+        "preempt": PreemptRoute(service),
+    }
+    routes = {
+        f"/{name}".encode(): VerbRoute(verb, service.metrics.of_verb(name), threads)
+        for name, verb in verbs.items()
+    }
+    pages = bare_app()
+    install_debug(pages, service)
+    return _router({**routes, **_probes(service, threads)}, pages, threads, service.metrics)
+
+
+def create_webhook_app(service: WebhookService, threads: Threads) -> Application:
+    """The application of the webhook's main listener."""
+    routes = {**review_routes(service, threads), **_probes(service, threads)}
+    return _router(routes, bare_app(), threads, service.metrics)
+
+
+def create_ops_app(service: Service | WebhookService, threads: Threads) -> Application:
+    """The application of --ops-bind: probes and metrics only."""
+    routes = {**health_routes(service.health), b"/metrics": _metrics(service.metrics, threads)}
+    return _router(routes, bare_app(), threads, service.metrics)
+
+
+def bare_app() -> Flask:
+    """Answers no path yet, and that in JSON."""
     app = Flask("extender", static_folder=None)
     app.url_map.merge_slashes = False
     install_error_handlers(app)
@@ -26,49 +59,32 @@ def _bare_app() -> Flask:
         # werkzeug would take //filter for /filter. It is what a verb written "/filter" in the
         # scheduler's configuration leads to, and should be found out, not half work.
         if request.environ["PATH_INFO"].startswith("//"):
-            abort(404)
+            abort(HTTPStatus.NOT_FOUND)
 
     return app
 
 
-def create_app(service: Service) -> Flask:
-    """The main listener's application."""
-    app = _bare_app()
-    install_verbs(app, service)
-    install_debug(app, service)
-    _install_probes(app, service)
-    return app
+def _router(
+    routes: Mapping[bytes, Route], pages: Flask, threads: Threads, metrics: Metrics
+) -> Router:
+    return Router(routes, pages, threads, metrics.refused_early, queried=(b"/prioritize",))
 
 
-def create_webhook_app(service: WebhookService) -> Flask:
-    """The application of the webhook's main listener."""
-    app = _bare_app()
-    install_webhook(app, service)
-    _install_probes(app, service)
-    return app
-
-
-def _install_probes(app: Flask, service: Service | WebhookService) -> None:
-    install_health(app, service.health)
+def _probes(service: Service | WebhookService, threads: Threads) -> dict[bytes, Route]:
+    routes: dict[bytes, Route] = {**health_routes(service.health), b"/version": Probe(_version)}
     if service.serve_metrics:
-        _install_metrics(app, service.metrics)
-
-    @app.get("/version")
-    def version() -> Response:
-        document = {"version": __version__, "python": platform.python_version()}
-        return Response(encode(document), mimetype="application/json")
+        routes[b"/metrics"] = _metrics(service.metrics, threads)
+    return routes
 
 
-def create_ops_app(service: Service | WebhookService) -> Flask:
-    """The application of --ops-bind: probes and metrics only."""
-    app = _bare_app()
-    install_health(app, service.health)
-    _install_metrics(app, service.metrics)
-    return app
+def _version(_request: Request) -> Answer:
+    return Answer([encode({"version": __version__, "python": platform.python_version()})])
 
 
-def _install_metrics(app: Flask, metrics: Metrics) -> None:
-    @app.get("/metrics")
-    def metrics_text() -> Response:
-        encoder, content_type = exposition.choose_encoder(request.headers.get("Accept", ""))
-        return Response(encoder(metrics.registry), content_type=content_type)
+def _metrics(metrics: Metrics, threads: Threads) -> Probe:
+    def answer(request: Request) -> Answer:
+        accepted = request.header(b"accept").decode("latin-1")
+        encoder, content_type = exposition.choose_encoder(accepted)
+        return Answer([encoder(metrics.registry)], content_type=content_type.encode())
+
+    return Probe(answer, threads.metrics)

@@ -1,145 +1,415 @@
-"""A client's connection: its socket, how far its request or answer has come, and its phase."""
+"""One client's connection: bytes → requests → the application → bytes.
 
-import contextlib
+httptools (llhttp, the parser of Node.js) reads HTTP; here stand the limits, the deadlines and the
+order of answers. Everything runs on the event loop, and nothing waits for a client:
+
+    silent -> receiving -> answering -> (sending) -> idle -> receiving …
+                  |            |
+                  +------------+--> lingering: refused, or Connection: close
+
+`extender.http.connections` knows all connections, counts what they hold, and ends those whose
+deadline has passed.
+"""
+
+import asyncio
 import enum
+import logging
 import math
-import select
-import socket
-import ssl
-import time
-from typing import Any, BinaryIO, NamedTuple
+from collections import deque
+from collections.abc import Awaitable, Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from extender.http.gathering import GatheredRequest, Gathering
+import httptools
 
-# OpenSSL hands out one record a call; asking for all of it leaves nothing inside OpenSSL that
-# the poller would not report.
-TLS_RECORD_SIZE = 16 * 1024
-# sendmsg() takes 1024 buffers (IOV_MAX).
-SEND_BUFFERS_LIMIT = 512
-# A TLS send encrypts until the socket is full: about a millisecond of the main thread.
-TLS_SEND_SIZE = 1024 * 1024
+from extender.http.exchange import Answer, Header, Refusal, Request, error_answer
+
+if TYPE_CHECKING:
+    from extender.http.connections import Connections
+
+_LOG: Final = logging.getLogger(__name__)
+
+#: A request's line and headers, as nginx and Go would take them.
+MAX_TARGET: Final = 8 * 1024
+MAX_FIELD: Final = 8 * 1024
+MAX_FIELDS: Final = 100
+MAX_HEAD: Final = 64 * 1024
+
+#: Chunks of a chunked body; what stands around them may be that many times its content.
+MAX_CHUNKS: Final = 64 * 1024
+MAX_CHUNK_OVERHEAD: Final = 16
+
+#: A body in more pieces than this is joined on the way: a piece of one byte takes 50.
+MAX_PIECES: Final = 1024
+
+#: What is held is counted from here on: a thousand connections may hold as much each.
+WORTH_COUNTING: Final = 64 * 1024
 
 
 class Phase(enum.Enum):
     """What a connection is doing."""
 
-    HANDSHAKE = enum.auto()
-    IDLE = enum.auto()  # nothing of the next request has arrived
-    GATHERING = enum.auto()
-    ANSWERING = enum.auto()  # a pool thread owns the connection
+    SILENT = enum.auto()  # nothing has ever arrived
+    RECEIVING = enum.auto()
+    ANSWERING = enum.auto()  # the application has the request
     SENDING = enum.auto()  # the client is slow to take its answer
-    LINGERING = enum.auto()  # our side is closed; the client reads the answer, then closes
-    CLOSED = enum.auto()
+    IDLE = enum.auto()  # answered, nothing of the next request has arrived
+    LINGERING = enum.auto()  # our side is done; the client reads the answer, then closes
 
 
-class AnswerBuffer:
-    """Stands in for the socket that gunicorn's Response writes to, and keeps what is written.
+class Connection(asyncio.Protocol):
+    """See the module's docstring. Owned by the event loop's thread.
 
-    Head and body then leave in one system call, and no write waits for the client.
+    deadline is the loop's time at which the phase has to be over. Until then the other methods
+    are called by the event loop, and on_… by the parser.
     """
 
-    def __init__(self) -> None:
-        self.pieces: list[bytes | memoryview] = []
+    def __init__(self, connections: "Connections", deadline: float) -> None:
+        self._all = connections
+        self.deadline = deadline
+        self.phase = Phase.SILENT
+        self.served = False
+        #: Bytes that the registry counts for it.
+        self.held = 0
+        self._transport: asyncio.Transport | None = None
+        self._tls = False
+        self._requests: deque[Request | Refusal] = deque()
+        self._task: asyncio.Task[None] | None = None
+        # Nothing more is read: the client has closed its side, or was refused.
+        self._deaf = False
+        self._keep_alive = True
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._refusal: Refusal | None = None
+        self._head_size = 0
+        self._headers: list[Header] = []
+        self._pieces: list[bytes] = []
+        self.on_message_begin()
+        self._in_message = False
 
-    def sendall(self, data: bytes) -> None:
-        self.pieces.append(data)
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether it is the client that is slow."""
+        return self.phase in (Phase.RECEIVING, Phase.SENDING)
 
-    def send(self, data: bytes) -> int:
-        self.pieces.append(data)
-        return len(data)
+    def expire(self) -> None:
+        """The deadline has passed."""
+        if self.phase is Phase.RECEIVING:
+            self.refuse(HTTPStatus.REQUEST_TIMEOUT, "the request did not arrive in time")
+        else:
+            self.abort()
 
-    def sendfile(self, file: BinaryIO, offset: int = 0, count: int | None = None) -> int:
-        file.seek(offset)
-        return self.send(file.read(-1 if count is None else count))
+    def refuse(self, status: HTTPStatus, message: str) -> None:
+        """Turn away what the client is sending."""
+        self._deaf = True
+        self._pieces = []
+        self._requests.append(Refusal(status, message))
+        self._go_on()
 
-    def shutdown(self, _how: int) -> None:
-        """gunicorn gives the answer up: the application failed after it had begun one."""
-        raise OSError("an answer that was not sent needs no closing handshake")
+    def abort(self) -> None:
+        """Drop the connection, whatever is unsent."""
+        if self._transport is not None:
+            self._transport.abort()
 
-    def close(self) -> None:
-        self.pieces.clear()
+    def _enter(self, phase: Phase, seconds: float) -> None:
+        self.phase = phase
+        self._all.entered(self, seconds)
 
+    # The event loop's calls
 
-class Exchange(NamedTuple):
-    """What gunicorn's handle_request() reads of its connection."""
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._tls = transport.get_extra_info("ssl_object") is not None
+        # pause_writing() then tells of any byte that the client does not take at once.
+        self._transport.set_write_buffer_limits(high=0)
 
-    sock: AnswerBuffer
-    client: Any
-    server: Any
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._requests.clear()
+        self._pieces = []
+        self._all.closed(self)
 
+    def eof_received(self) -> bool:
+        self._deaf = True
+        is_due = self.phase in (Phase.ANSWERING, Phase.SENDING) or bool(self._requests)
+        return is_due and not self._tls
 
-class Connection:
-    """A client's socket, and how far its request or answer has come."""
-
-    def __init__(self, sock: socket.socket, client: Any, server: Any, gathering: Gathering) -> None:
-        self.sock = sock
-        self.client = client
-        self.server = server
-        self.tls = isinstance(sock, ssl.SSLSocket)
-        self.phase = Phase.HANDSHAKE if self.tls else Phase.IDLE
-        self.deadline = math.inf
-        self.served = False  # whether a request was answered already
-        self.events = 0  # what the poller watches it for
-        self.gathering = gathering
-        self.request: GatheredRequest | None = None
-        self.parsed: Any = None  # gunicorn's request, while it is answered
-        self.rest = b""  # received after the end of the request being answered
-        self.unsent: list[bytes | memoryview] = []
-        self.keep_alive = False
-        self.answer_deadline = math.inf
-
-    def receive(self, size: int) -> bytes | None:
-        """At most `size` bytes (at least a record of TLS); b"" at the end, None if none yet."""
-        try:
-            return self.sock.recv(max(size, TLS_RECORD_SIZE) if self.tls else size)
-        except (BlockingIOError, ssl.SSLWantReadError):
-            return None
-
-    def send_once(self) -> bool:
-        """Send what the socket takes at once; whether nothing is left. Raises OSError."""
-        try:
-            if self.tls:
-                sent = self.sock.send(self._tls_slice())
-            elif len(self.unsent) == 1:
-                sent = self.sock.send(self.unsent[0])
-            else:
-                self._join_many()
-                sent = self.sock.sendmsg(self.unsent)
-        except (BlockingIOError, ssl.SSLWantWriteError):
-            return False
-        while self.unsent and sent >= len(self.unsent[0]):
-            sent -= len(self.unsent.pop(0))
-        if self.unsent and sent:
-            self.unsent[0] = memoryview(self.unsent[0])[sent:]
-        return not self.unsent
-
-    def send_patiently(self, patience: float) -> None:
-        """Send until nothing is left or the client has not taken it in `patience` seconds."""
-        if not self.unsent or self.send_once():
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
             return
-        deadline = time.monotonic() + patience
-        writable = select.poll()
-        writable.register(self.sock, select.POLLOUT)
-        while (left := deadline - time.monotonic()) > 0 and writable.poll(left * 1000):
-            if self.send_once():
-                return
+        if self.phase is Phase.IDLE:
+            self._enter(Phase.RECEIVING, self._all.limits.request_seconds)
+        elif self.phase is Phase.SILENT:
+            # With TLS, handshake and first request have one deadline together.
+            left = self.deadline - self._all.now() if self._tls else math.inf
+            self._enter(Phase.RECEIVING, min(left, self._all.limits.request_seconds))
+        try:
+            self._feed(data)
+        except Refusal as refusal:
+            self._deaf = True
+            self._pieces = []
+            self._requests.append(refusal)
+        self._go_on()
 
-    def half_close(self) -> None:
-        """Tell the client that nothing more is sent. Raises OSError."""
-        if isinstance(self.sock, ssl.SSLSocket):
-            # Not answered yet, or there was no handshake.
-            with contextlib.suppress(OSError, ValueError):
-                self.sock.unwrap()
-        self.sock.shutdown(socket.SHUT_WR)
+    def pause_writing(self) -> None:
+        # In other phases it is a handshake, 100 Continue or an error that is on its way.
+        if self.phase is Phase.ANSWERING and self._transport is not None:
+            self._transport.pause_reading()
+            self._enter(Phase.SENDING, self._all.limits.answer_seconds)
+            self._all.hold(self, self._transport.get_write_buffer_size())
 
-    def _tls_slice(self) -> bytes | memoryview:
-        """The next bytes to encrypt: the same ones again when OpenSSL could not send them."""
-        if len(self.unsent) > 1:
-            self.unsent = [b"".join(self.unsent)]
-        if len(self.unsent[0]) <= TLS_SEND_SIZE:
-            return self.unsent[0]
-        return memoryview(self.unsent[0])[:TLS_SEND_SIZE]
+    def resume_writing(self) -> None:
+        if self.phase is Phase.SENDING and self._transport is not None:
+            self._transport.resume_reading()
+            self._rest()
 
-    def _join_many(self) -> None:
-        if len(self.unsent) > SEND_BUFFERS_LIMIT:
-            self.unsent = [b"".join(self.unsent)]
+    # Reading
+
+    def _feed(self, data: bytes) -> None:
+        """Raises Refusal."""
+        if self._in_head:
+            self._head_size += len(data)
+        if self._chunks:
+            self._wire_size += len(data)
+        rest = self._parse(data)
+        if self._in_head and self._head_size > MAX_HEAD:
+            raise _head_too_large()
+        if self._wire_size > MAX_HEAD + MAX_CHUNK_OVERHEAD * self._received:
+            raise Refusal(HTTPStatus.BAD_REQUEST, "a chunk's size line is too long")
+        if self._received > WORTH_COUNTING:
+            self._all.hold(self, self._received)
+        if rest:
+            self._feed(rest)
+
+    def _parse(self, data: bytes) -> bytes:
+        """Give the parser what has arrived; what it leaves stands behind an ignored upgrade."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            # To another protocol, which RFC 9110 section 7.8 lets a server ignore.
+            self._parser = httptools.HttpRequestParser(self)
+            return data[upgrade.args[0] :]
+        except httptools.HttpParserCallbackError:
+            if self._refusal is None:
+                raise
+            raise self._refusal from None
+        except httptools.HttpParserError as error:
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"not HTTP: {error}") from None
+        return b""
+
+    def _raise(self, refusal: Refusal) -> NoReturn:
+        """From within a callback: the parser wraps what is raised there."""
+        self._refusal = refusal
+        raise refusal
+
+    def on_message_begin(self) -> None:
+        self._in_message = self._in_head = True
+        self._target = b""
+        self._headers = []
+        self._fields_size = 0
+        self._pieces = []
+        self._received = self._chunks = self._wire_size = 0
+        self._awaits_continue = False
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+        if len(self._target) > MAX_TARGET:
+            text = f"the request's target is over the limit of {MAX_TARGET} bytes"
+            self._raise(Refusal(HTTPStatus.REQUEST_URI_TOO_LONG, text))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        headers = self._headers
+        headers.append((name, value))
+        self._fields_size += len(name) + len(value)
+        if len(value) > MAX_FIELD or len(headers) > MAX_FIELDS or self._fields_size > MAX_HEAD:
+            self._raise(_head_too_large())
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        try:
+            self._awaits_continue = _check_head(
+                self._parser.get_http_version(), self._headers, self._all.limits.max_body_bytes
+            )
+        except Refusal as refusal:
+            self._raise(refusal)
+
+    def on_chunk_header(self) -> None:
+        self._chunks += 1
+        if self._chunks > MAX_CHUNKS:
+            self._raise(Refusal(HTTPStatus.BAD_REQUEST, f"more than {MAX_CHUNKS} chunks"))
+
+    def on_body(self, piece: bytes) -> None:
+        pieces = self._pieces
+        pieces.append(piece)
+        self._received += len(piece)
+        self._awaits_continue = False
+        limit = self._all.limits.max_body_bytes
+        if self._received > limit:
+            self._raise(_body_too_large(f"more than {limit}", limit))
+        if len(pieces) > MAX_PIECES:
+            pieces[:] = [b"".join(pieces)]
+
+    def on_message_complete(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        parser = self._parser
+        keep_alive = parser.should_keep_alive() and parser.get_http_version() == "1.1"
+        self._requests.append(
+            Request(parser.get_method(), self._target, self._headers, body, keep_alive)
+        )
+        self._in_message, self._in_head, self._awaits_continue = False, True, False
+        self._head_size = 0
+
+    # Answering
+
+    def _go_on(self) -> None:
+        """Answer the next request that is complete.
+
+        One a call: the loop looks after other connections before it answers what is pipelined.
+        """
+        if self.phase is not Phase.RECEIVING or self._transport is None:
+            return
+        if self._requests:
+            asked = self._requests.popleft()
+            if isinstance(asked, Refusal):
+                self._turn_away(asked)
+            else:
+                self._answer(asked)
+        elif self._awaits_continue:
+            self._awaits_continue = False
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _answer(self, request: Request) -> None:
+        self._enter(Phase.ANSWERING, math.inf)
+        try:
+            answer = self._all.application(request)
+        except Exception:
+            self._send(request, _failed())
+            return
+        if isinstance(answer, Answer):
+            self._send(request, answer)
+        else:
+            assert self._transport is not None
+            self._transport.pause_reading()
+            self._task = self._all.loop.create_task(self._wait_for(request, answer))
+
+    async def _wait_for(self, request: Request, awaited: Awaitable[Answer]) -> None:
+        try:
+            answer = await awaited
+        except Exception:
+            answer = _failed()
+        self._task = None
+        if self._transport is not None:
+            self._transport.resume_reading()
+            self._send(request, answer)
+
+    def _send(self, request: Request, answer: Answer) -> None:
+        assert self._transport is not None
+        self.served = True
+        self._keep_alive = request.keep_alive and not self._all.stopping
+        head = answer.head(self._all.date, keep_alive=self._keep_alive)
+        body = () if request.method == b"HEAD" else answer.chunks
+        self._write(head, *body)
+        # pause_writing() may have been called meanwhile.
+        if self.phase is Phase.ANSWERING:
+            self._rest()
+
+    def _write(self, *chunks: bytes) -> None:
+        assert self._transport is not None
+        if self._tls:  # a record for each chunk otherwise
+            self._transport.write(b"".join(chunks))
+        else:
+            self._transport.writelines(chunks)
+
+    def _turn_away(self, refusal: Refusal) -> None:
+        assert self._transport is not None
+        self._all.application.refused(refusal)
+        answer = error_answer(refusal.status, refusal.message)
+        self._keep_alive = False
+        self._enter(Phase.LINGERING, self._all.limits.linger_seconds)
+        self._all.hold(self, 0)
+        self._write(answer.head(self._all.date, keep_alive=False), *answer.chunks)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+
+    def _rest(self) -> None:
+        """The answer is sent: go on with what was received meanwhile, or wait."""
+        assert self._transport is not None
+        self._all.hold(self, 0)
+        if not self._keep_alive or (self._deaf and not self._requests):
+            self._linger()
+        elif self._requests:
+            self._enter(Phase.RECEIVING, self._all.limits.request_seconds)
+            self._all.loop.call_soon(self._go_on)
+        elif self._in_message:
+            self._enter(Phase.RECEIVING, self._all.limits.request_seconds)
+        else:
+            self._enter(Phase.IDLE, self._all.limits.keep_alive_seconds)
+
+    def _linger(self) -> None:
+        """Close our side and wait for the client's.
+
+        close() alone would reset the connection if something is still unread, and the client could
+        lose the answer (RFC 9112 section 9.6). TLS can't be closed by halves.
+        """
+        assert self._transport is not None
+        self._requests.clear()
+        if self._deaf or not self._transport.can_write_eof():
+            self._enter(Phase.LINGERING, self._all.limits.linger_seconds)
+            self._transport.close()
+            return
+        self._deaf = True
+        self._enter(Phase.LINGERING, self._all.limits.linger_seconds)
+        self._transport.write_eof()
+
+
+def _check_head(version: str, headers: Sequence[Header], limit: int) -> bool:
+    """What the parser leaves open; answers whether the client waits for 100 Continue.
+
+    Raises Refusal.
+    """
+    found: dict[bytes, list[bytes]] = {}
+    for name, value in headers:
+        found.setdefault(name.lower(), []).append(value.strip().lower())
+    if version not in ("1.1", "1.0"):
+        text = "only HTTP/1.1 and HTTP/1.0 are supported"
+        raise Refusal(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, text)
+    hosts = len(found.get(b"host", ()))
+    if hosts > 1 or (not hosts and version == "1.1"):
+        raise Refusal(HTTPStatus.BAD_REQUEST, "exactly one Host header is needed")
+    codings = found.get(b"transfer-encoding")
+    if codings:
+        _check_codings(version, codings)
+    length = int(found.get(b"content-length", (b"0",))[0])
+    if length > limit:
+        raise _body_too_large(str(length), limit)
+    expected = found.get(b"expect")
+    if expected and expected != [b"100-continue"]:
+        raise Refusal(HTTPStatus.EXPECTATION_FAILED, "the only expectation met is 100-continue")
+    return expected is not None and version == "1.1"
+
+
+def _check_codings(version: str, codings: Sequence[bytes]) -> None:
+    if version == "1.0" or not codings[-1].endswith(b"chunked"):
+        # Where such a body ends is a guess (RFC 9112 section 6.3).
+        raise Refusal(HTTPStatus.BAD_REQUEST, "the length of the request is ambiguous")
+    if codings != [b"chunked"]:
+        raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "the only transfer coding supported is chunked")
+
+
+def _failed() -> Answer:
+    """Called where an exception is being handled: ours, since the application refuses by values."""
+    _LOG.exception("a request failed")
+    return error_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error, see the log")
+
+
+def _head_too_large() -> Refusal:
+    text = (
+        f"the request's head is over the limit of {MAX_HEAD} bytes,"
+        f" {MAX_FIELDS} fields or {MAX_FIELD} bytes a field"
+    )
+    return Refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text)
+
+
+def _body_too_large(size: str, limit: int) -> Refusal:
+    text = f"request body of {size} bytes is over the limit of {limit} bytes (--max-body-bytes)"
+    return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)

@@ -7,11 +7,10 @@ from typing import Any, Final
 from flask import Flask, Response, request
 
 from extender.checks.runtimeclasses import check_classes
-from extender.http.errors import error_response
+from extender.http.errors import NotFoundError
 from extender.http.explain_wire import ExplainArgs, decode_explain_args
 from extender.http.node_items import NodeItems
 from extender.http.service import ERROR_PREFIX, Service, UndecidedError
-from extender.http.verb_routes import read_body
 from extender.http.wire import BadRequestError, encode, names_of
 from extender.printing import texts
 from extender.printing.documents import (
@@ -35,10 +34,6 @@ from extender.verdict import shown
 _MAX_LIMIT_DIGITS: Final = 9
 
 Text = Callable[[Mapping[str, Any], Screen], str]
-
-
-class NotFoundError(Exception):
-    """What is asked about does not exist; becomes a 404."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +81,7 @@ class DebugRoutes:
         asked = request.method == "GET"
         query = read_query(request.args, "nodes", *(["pod"] if asked else []))
         if not asked:
-            args = decode_explain_args(read_body(self._service.max_body_bytes))
+            args = decode_explain_args(request.get_data())
         else:
             namespace, name = pod_key(request.args.get("pod", ""))
             pod = self._service.find_pod(namespace, name)
@@ -165,7 +160,6 @@ def _answer(document: Document, text: Text, query: Query) -> Response:
 
 
 def install_debug(app: Flask, service: Service) -> None:
-    """Adds the routes; the errors they share with the verbs are handled there."""
     routes = DebugRoutes(service)
     app.add_url_rule("/explain", "explain", routes.explain, methods=["GET", "POST"])
     app.add_url_rule("/runtimeclasses", "runtimeclasses", routes.runtime_classes, methods=["GET"])
@@ -173,7 +167,3 @@ def install_debug(app: Flask, service: Service) -> None:
         "/runtimeclasses/<name>/nodes", "class_nodes", routes.class_nodes, methods=["GET"]
     )
     app.add_url_rule("/nodes/<name>", "node", routes.node, methods=["GET"])
-
-    @app.errorhandler(NotFoundError)
-    def not_found(error: NotFoundError) -> Response:
-        return error_response(404, str(error))

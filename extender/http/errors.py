@@ -1,4 +1,4 @@
-"""Every error answer is JSON of one key."""
+"""Every error answer is JSON of one key; which error becomes which status stands here alone."""
 
 import logging
 from http import HTTPStatus
@@ -7,33 +7,55 @@ from typing import Final
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from extender.http.wire import BadRequestError, encode
+from extender.http.exchange import Answer, Refusal, error_answer
+from extender.http.wire import BadRequestError
+from extender.undecided import UndecidedError
 from extender.verdict import shown
 
 _LOG: Final = logging.getLogger(__name__)
 
 
-def error_response(status: int, text: str) -> Response:
-    return Response(encode({"error": text}), status, mimetype="application/json")
+class NotFoundError(Exception):
+    """What is asked about does not exist; becomes a 404."""
+
+
+#: Of the verbs only the filter's answer has a field for an error; the others are 503.
+_STATUSES: Final = (
+    (BadRequestError, HTTPStatus.BAD_REQUEST),
+    (NotFoundError, HTTPStatus.NOT_FOUND),
+    (UndecidedError, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+
+
+def answer_of(error: Exception) -> Answer:
+    """The answer to a request that ended in an error; what is our fault is logged."""
+    if isinstance(error, Refusal):
+        return error_answer(error.status, error.message)
+    for kind, status in _STATUSES:
+        if isinstance(error, kind):
+            return error_answer(status, str(error))
+    _LOG.exception("a request failed", exc_info=error)
+    return error_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error, see the log")
 
 
 def install_error_handlers(app: Flask) -> None:
-    @app.errorhandler(BadRequestError)
-    def bad_request(error: BadRequestError) -> Response:
-        return error_response(400, str(error))
+    """The same for what Flask serves."""
 
     @app.errorhandler(HTTPException)
     def http_error(error: HTTPException) -> Response:
         text = error.description or error.name
         if error.code == HTTPStatus.NOT_FOUND:
             text = f"no such path: {shown(request.path)}"
-        response = error_response(error.code or 500, text)
+        response = _response(error_answer(error.code or 500, text))
         for name, value in error.get_headers():
             if name == "Allow":
                 response.headers[name] = value
         return response
 
     @app.errorhandler(Exception)
-    def our_fault(error: Exception) -> Response:
-        _LOG.exception("a request failed", exc_info=error)
-        return error_response(500, "internal error, see the log")
+    def other_error(error: Exception) -> Response:
+        return _response(answer_of(error))
+
+
+def _response(answer: Answer) -> Response:
+    return Response(b"".join(answer.chunks), answer.status, mimetype="application/json")

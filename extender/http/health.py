@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from flask import Flask, Response, request
-
+from extender.http.exchange import TEXT, Answer, Request
+from extender.http.routing import Probe, is_asked
 from extender.snapshot import Snapshot
 
 
@@ -66,24 +66,26 @@ class Health:
         return checks
 
 
-def _response(endpoint: str, checks: list[Check]) -> Response:
+def _answer(endpoint: str, checks: list[Check], verbose: bool) -> Answer:
     passed = all(check.passed for check in checks)
-    if passed and "verbose" not in request.args:
-        return Response("ok", 200, mimetype="text/plain")
+    if passed and not verbose:
+        return Answer([b"ok"], content_type=TEXT)
     last = f"{endpoint} check {'passed' if passed else 'failed'}"
-    lines = [*map(str, checks), last]
-    return Response("\n".join(lines) + "\n", 200 if passed else 503, mimetype="text/plain")
+    text = "\n".join([*map(str, checks), last]) + "\n"
+    return Answer([text.encode("utf-8", "replace")], 200 if passed else 503, TEXT)
 
 
-def install_health(app: Flask, health: Health) -> None:
-    def livez() -> Response:
-        return _response("livez", health.live())
+def health_routes(health: Health) -> dict[bytes, Probe]:
+    """/livez, /readyz and /healthz, by path."""
 
-    def readyz() -> Response:
-        return _response("readyz", health.ready())
+    def probe(endpoint: str, checks: Callable[[], list[Check]]) -> Probe:
+        def answer(request: Request) -> Answer:
+            return _answer(endpoint, checks(), is_asked(request, "verbose"))
 
-    def healthz() -> Response:
-        return _response("healthz", health.ready())
+        return Probe(answer)
 
-    for view in (livez, readyz, healthz):
-        app.add_url_rule(f"/{view.__name__}", view_func=view, methods=["GET"])
+    return {
+        b"/livez": probe("livez", health.live),
+        b"/readyz": probe("readyz", health.ready),
+        b"/healthz": probe("healthz", health.ready),
+    }

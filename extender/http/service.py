@@ -13,6 +13,7 @@ from extender.refused import RefusedPods
 from extender.snapshot import Snapshot
 from extender.undecided import ERROR_PREFIX as ERROR_PREFIX
 from extender.undecided import UndecidedError as UndecidedError
+from extender.undecided import WouldWaitError
 from extender.verbs.matching import Policy
 from extender.verbs.prioritize import Preferences
 from extender.verbs.support import Support
@@ -80,7 +81,6 @@ class Service:
     lookup: RuntimeClassLookup = no_lookup
     find_pod: PodLookup = no_pods
     node_events: NodeEvents = no_node_events
-    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     serve_metrics: bool = True
 
     @cached_property
@@ -98,26 +98,34 @@ class Service:
         """Which nodes match which classes; shared by the debug answers."""
         return Support(self.policy.handler_check)
 
-    def runtime_class(self, pod: Pod, snapshot: Snapshot) -> RuntimeClass | None:
+    def runtime_class(
+        self, pod: Pod, snapshot: Snapshot, *, patient: bool = True
+    ) -> RuntimeClass | None:
         """The class the pod names; None when it names none or there is none of that name.
 
-        Raises UndecidedError while the classes are not known.
+        Raises UndecidedError while the classes are not known, and unless patient WouldWaitError
+        where the API server has to be asked.
         """
         name = pod.runtime_class_name
         if not name:
             return None
         if not snapshot.runtime_classes_synced:
             raise UndecidedError(f"{ERROR_PREFIX}RuntimeClasses not synced yet")
-        return snapshot.runtime_classes.get(name) or self.lookup(name)
+        found = snapshot.runtime_classes.get(name)
+        if found is not None or self.lookup is no_lookup:
+            return found
+        if not patient:
+            raise WouldWaitError
+        return self.lookup(name)
 
-    def resolve(self, pod: Pod) -> tuple[RuntimeClass | None, Snapshot]:
+    def resolve(self, pod: Pod, *, patient: bool = True) -> tuple[RuntimeClass | None, Snapshot]:
         """The class the pod names, and the snapshot to judge nodes by.
 
         A class that had to be looked up is in a newer snapshot only, with the labels it asks for.
-        Raises UndecidedError while the classes are not known.
+        Raises as runtime_class.
         """
         snapshot = self.source.snapshot
-        runtime_class = self.runtime_class(pod, snapshot)
+        runtime_class = self.runtime_class(pod, snapshot, patient=patient)
         if runtime_class is None or pod.runtime_class_name in snapshot.runtime_classes:
             return runtime_class, snapshot
         return runtime_class, self.source.snapshot

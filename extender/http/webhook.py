@@ -5,13 +5,10 @@ answered with a 200 and the review's uid.
 """
 
 import logging
-import time
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Final, Protocol
-
-from flask import Flask, Response, request
 
 from extender.admission.default_class import (
     NO_DEFAULT,
@@ -24,7 +21,6 @@ from extender.admission.json_patch import encode_patch, patch
 from extender.admission.merging import Merge, Refusal, mutate, not_found, validate
 from extender.admission.pod import ReviewedPod
 from extender.decoding import DecodeError
-from extender.http.errors import error_response
 from extender.http.health import Health
 from extender.http.review import (
     AdmissionRequest,
@@ -33,11 +29,11 @@ from extender.http.review import (
     decode_review,
     encode_answer,
 )
+from extender.http.routing import Route, Threads, VerbRoute
 from extender.http.service import RuntimeClassLookup, SnapshotSource, no_lookup
-from extender.http.verb_routes import BodyTooLargeError, read_body
 from extender.metrics import Metrics
 from extender.objects import RuntimeClass
-from extender.undecided import ERROR_PREFIX, UndecidedError
+from extender.undecided import ERROR_PREFIX, UndecidedError, WouldWaitError
 from extender.verdict import shown
 
 _LOG: Final = logging.getLogger(__name__)
@@ -77,7 +73,6 @@ class WebhookService:
     merge: Merge = Merge.ALL
     lookup: RuntimeClassLookup = no_lookup
     namespace_annotation: NamespaceAnnotation | None = None
-    max_body_bytes: int = DEFAULT_MAX_REVIEW_BYTES
     serve_metrics: bool = True
 
 
@@ -88,21 +83,26 @@ class Reviewer:
     service: WebhookService
     _warned: str = field(default="", init=False)
 
-    def review(self, operation: Operation, asked: AdmissionRequest) -> Answer:
-        """The answer to one review, whatever is in it."""
+    def review(
+        self, operation: Operation, asked: AdmissionRequest, *, patient: bool = True
+    ) -> Answer:
+        """The answer to one review, whatever is in it.
+
+        Unless patient, it raises WouldWaitError where the API server has to be asked.
+        """
         if not asked.creates_pod:
             return Answer(Outcome.SKIPPED)
         try:
             pod = ReviewedPod(asked.object)
             if operation is Operation.MUTATE:
-                return self._mutate(pod, asked.namespace or "")
-            return self._validate(pod)
+                return self._mutate(pod, asked.namespace or "", patient)
+            return self._validate(pod, patient)
         except DecodeError as error:
             return Answer(Outcome.ERROR, message=str(error), code=HTTPStatus.BAD_REQUEST)
         except UndecidedError as error:
             return Answer(Outcome.ERROR, message=str(error), code=HTTPStatus.SERVICE_UNAVAILABLE)
 
-    def _mutate(self, pod: ReviewedPod, namespace: str) -> Answer:
+    def _mutate(self, pod: ReviewedPod, namespace: str, patient: bool) -> Answer:
         name, given, origin = pod.runtime_class_name, None, ""
         warnings: tuple[str, ...] = ()
         if name is None:
@@ -110,7 +110,7 @@ class Reviewer:
             if given is None:
                 return Answer(Outcome.SKIPPED)
             name = given
-        runtime_class = self._runtime_class(name)
+        runtime_class = self._runtime_class(name, patient)
         changes = (
             not_found(name)
             if runtime_class is None
@@ -127,22 +127,27 @@ class Reviewer:
             return Answer(Outcome.ALLOWED)
         return Answer(Outcome.PATCHED, patch=encode_patch(operations), warnings=warnings)
 
-    def _validate(self, pod: ReviewedPod) -> Answer:
+    def _validate(self, pod: ReviewedPod, patient: bool) -> Answer:
         name = pod.runtime_class_name
-        runtime_class = None if name is None else self._runtime_class(name)
+        runtime_class = None if name is None else self._runtime_class(name, patient)
         if name is not None and runtime_class is None:
             return _refused(not_found(name))
         refusal = validate(pod, runtime_class)
         return Answer(Outcome.ALLOWED) if refusal is None else _refused(refusal)
 
-    def _runtime_class(self, name: str) -> RuntimeClass | None:
+    def _runtime_class(self, name: str, patient: bool) -> RuntimeClass | None:
         """None when there is no such class. Raises UndecidedError."""
         snapshot = self.service.source.snapshot
         if not name:
             return None
         if not snapshot.runtime_classes_synced:
             raise UndecidedError(f"{ERROR_PREFIX}RuntimeClasses not synced yet")
-        return snapshot.runtime_classes.get(name) or self.service.lookup(name)
+        found = snapshot.runtime_classes.get(name)
+        if found is not None or self.service.lookup is no_lookup:
+            return found
+        if not patient:
+            raise WouldWaitError
+        return self.service.lookup(name)
 
     def _default_class(
         self, pod: ReviewedPod, namespace: str
@@ -182,49 +187,35 @@ def _refused(refusal: Refusal, warnings: tuple[str, ...] = ()) -> Answer:
     )
 
 
-def install_webhook(app: Flask, service: WebhookService) -> None:
-    """POST /mutate and POST /validate."""
-    metrics = service.metrics
-    reviewer = Reviewer(service)
+class ReviewRoute:
+    """POST /mutate or /validate: bytes in, bytes out."""
 
-    def route(operation: Operation) -> None:
-        name = operation.value
-        duration = metrics.duration.labels(name)
-        succeeded = metrics.requests.labels(name, "200")
-        outcomes = {
-            outcome: metrics.admission_requests.labels(name, outcome.value) for outcome in Outcome
+    def __init__(self, reviewer: Reviewer, operation: Operation) -> None:
+        self._reviewer = reviewer
+        self._operation = operation
+        counter = reviewer.service.metrics.admission_requests
+        self._outcomes = {
+            outcome: counter.labels(operation.value, outcome.value) for outcome in Outcome
         }
 
-        def view() -> Response:
-            started = time.perf_counter()
-            asked = decode_review(read_body(service.max_body_bytes))
-            answer = reviewer.review(operation, asked)
-            if answer.code != HTTPStatus.OK:
-                _log_refusal(operation, asked, answer)
-            body = encode_answer(asked.uid or "", answer)
-            succeeded.inc()
-            outcomes[answer.outcome].inc()
-            duration.observe(time.perf_counter() - started)
-            return Response(body, 200, {"Content-Type": "application/json"})
-
-        app.add_url_rule(f"/{name}", name, view, methods=["POST"], provide_automatic_options=False)
-
-    @app.errorhandler(BodyTooLargeError)
-    def too_large(error: BodyTooLargeError) -> Response:
-        return error_response(413, str(error))
-
-    @app.after_request
-    def count_failures(response: Response) -> Response:
-        if response.status_code != 200 and request.endpoint in _ENDPOINTS:
-            metrics.requests.labels(request.endpoint, str(response.status_code)).inc()
-            metrics.admission_requests.labels(request.endpoint, Outcome.ERROR.value).inc()
-        return response
-
-    for operation in Operation:
-        route(operation)
+    def __call__(self, body: bytes, *, patient: bool = True) -> tuple[list[bytes], int]:
+        asked = decode_review(body)
+        answer = self._reviewer.review(self._operation, asked, patient=patient)
+        if answer.code != HTTPStatus.OK:
+            _log_refusal(self._operation, asked, answer)
+        self._outcomes[answer.outcome].inc()
+        return [encode_answer(asked.uid or "", answer)], 0
 
 
-_ENDPOINTS: Final = frozenset(operation.value for operation in Operation)
+def review_routes(service: WebhookService, threads: Threads) -> dict[bytes, Route]:
+    """POST /mutate and POST /validate, by path."""
+    reviewer = Reviewer(service)
+    return {
+        f"/{operation.value}".encode(): VerbRoute(
+            ReviewRoute(reviewer, operation), service.metrics.of_review(operation.value), threads
+        )
+        for operation in Operation
+    }
 
 
 def _log_refusal(operation: Operation, asked: AdmissionRequest, answer: Answer) -> None:

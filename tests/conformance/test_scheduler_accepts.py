@@ -9,15 +9,16 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from flask.testing import FlaskClient
 
 from extender.cluster.store import SnapshotStore
 from extender.decoding import NodeReader, RawRuntimeClass, convert, runtime_class_of
 from extender.http.app import create_app
 from extender.http.health import Health
+from extender.http.routing import Threads
 from extender.http.service import Service
 from extender.metrics import Metrics
 from extender.refused import RefusedPods
+from tests.asking import Client
 from tests.vectors_file import RECORDED, recorded, vectors
 
 Case = dict[str, Any]
@@ -106,7 +107,7 @@ def test_the_reader_of_victims_takes_what_kube_scheduler_takes(case: Case) -> No
 
 
 @pytest.fixture(scope="module")
-def client() -> FlaskClient:
+def client() -> Client:
     """The service in the cluster that the recorded requests came from."""
     import yaml
 
@@ -121,7 +122,7 @@ def client() -> FlaskClient:
     )
     health = Health(lambda: store.snapshot)
     service = Service(store, Metrics(), health, RefusedPods(lambda: 0.0))
-    return create_app(service).test_client()
+    return Client(create_app(service, Threads.of(1)))
 
 
 BOTH = ("scheduler-names", "scheduler-nodes")
@@ -129,7 +130,7 @@ BOTH = ("scheduler-names", "scheduler-nodes")
 
 @pytest.mark.parametrize("body", [case for mode in BOTH for case in recorded(mode, "prioritize")])
 def test_recorded_prioritize_requests_get_a_score_for_each_node(
-    client: FlaskClient, body: bytes
+    client: Client, body: bytes
 ) -> None:
     response = client.post("/prioritize", data=body)
     scores = read_priorities(response.status_code, response.text)
@@ -141,9 +142,7 @@ def test_recorded_prioritize_requests_get_a_score_for_each_node(
 
 
 @pytest.mark.parametrize("body", [case for mode in BOTH for case in recorded(mode, "preempt")])
-def test_recorded_preempt_requests_keep_the_nodes_of_the_class(
-    client: FlaskClient, body: bytes
-) -> None:
+def test_recorded_preempt_requests_keep_the_nodes_of_the_class(client: Client, body: bytes) -> None:
     asked = json.loads(body)
     if asked["NodeNameToMetaVictims"]:
         victims = {
@@ -165,7 +164,7 @@ def test_recorded_preempt_requests_keep_the_nodes_of_the_class(
     "case", [case for case in vectors("extender", "preempt") if "request_body" in case.values[0]]
 )
 def test_victims_of_a_pod_without_a_class_come_back_as_they_were(
-    client: FlaskClient, case: Case
+    client: Client, case: Case
 ) -> None:
     response = client.post("/preempt", data=case["request_body"].encode())
     asked = {node: each["uids"] for node, each in case["candidates"].items()}

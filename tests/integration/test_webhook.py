@@ -49,6 +49,14 @@ def test_probes_and_metrics_are_on_the_main_listener(webhook: Server) -> None:
     assert b'request_duration_seconds_count{verb="mutate"}' in metrics
 
 
+def test_a_body_over_the_limit_is_a_413_that_names_it() -> None:
+    flags = ("--bind", "127.0.0.1:0", "--max-body-bytes", "100", "--manifests", CLUSTER)
+    with running("webhook", *flags) as server:
+        status, answer, _ = server.request("POST", "/mutate", review({}))
+        assert status == 413
+        assert "limit of 100 bytes (--max-body-bytes)" in json.loads(answer)["error"]
+
+
 def test_metrics_move_to_the_ops_listener() -> None:
     flags = ("--bind", "127.0.0.1:0", "--ops-bind", "127.0.0.1:0", "--manifests", CLUSTER)
     with running("webhook", *flags) as server:

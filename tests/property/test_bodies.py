@@ -6,7 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from flask.testing import FlaskClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,12 +14,14 @@ from extender.cluster.manifests import load_manifests
 from extender.cluster.store import SnapshotStore
 from extender.http.app import create_app
 from extender.http.health import Health
+from extender.http.routing import Threads
 from extender.http.service import Service
 from extender.metrics import Metrics
 from extender.names import NameRun
 from extender.objects import Node, Pod, RuntimeClass, Toleration
 from extender.refused import RefusedPods
 from extender.verbs.matching import Policy, match_names
+from tests.asking import Client
 from tests.processes import SAMPLES
 from tests.vectors_file import RECORDED
 
@@ -33,12 +34,12 @@ BODIES = sorted(
 
 
 @lru_cache
-def client() -> FlaskClient:
+def client() -> Client:
     manifests = load_manifests([str(SAMPLES / "cluster")])
     store = SnapshotStore()
     store.replace_all(manifests.nodes.values(), manifests.runtime_classes.values())
     service = Service(store, Metrics(), Health(lambda: store.snapshot), RefusedPods(time.monotonic))
-    return create_app(service).test_client()
+    return Client(create_app(service, Threads.of(1)))
 
 
 def check(verb: str, body: bytes) -> None:

@@ -3,19 +3,20 @@
 import json
 from typing import Any
 
-from flask.testing import FlaskClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.cluster.store import SnapshotStore
 from extender.http.app import create_app
 from extender.http.health import Health
+from extender.http.routing import Threads
 from extender.http.service import Service
 from extender.metrics import Metrics
 from extender.objects import Node, Pod, RuntimeClass, Taint, Toleration
 from extender.refused import RefusedPods
-from loadtest.plain import create_plain_app
+from loadtest.plain import PlainApp
 from loadtest.plain_matching import PlainCluster, PlainExtender
+from tests.asking import Client
 from tests.property import strategies as some
 
 Json = dict[str, Any]
@@ -93,18 +94,20 @@ class Pair:
         store = SnapshotStore()
         store.replace_all(nodes, classes)
         health, refused = Health(lambda: store.snapshot), RefusedPods(lambda: 0.0)
-        self._service = create_app(Service(store, Metrics(), health, refused)).test_client()
+        self._service = Client(
+            create_app(Service(store, Metrics(), health, refused), Threads.of(1))
+        )
         objects = [*map(node_json, nodes), *map(class_json, classes)]
-        self._plain = create_plain_app(PlainExtender(PlainCluster.of(objects))).test_client()
+        self._plain = Client(PlainApp(PlainExtender(PlainCluster.of(objects))))
 
     def agree(self, verb: str, args: Json) -> None:
         body = json.dumps(args).encode()
         assert self._ask(self._service, verb, body) == self._ask(self._plain, verb, body)
 
     @staticmethod
-    def _ask(client: FlaskClient, verb: str, body: bytes) -> Any:
+    def _ask(client: Client, verb: str, body: bytes) -> Any:
         response = client.post(f"/{verb}", data=body)
-        assert response.status_code == 200, response.text
+        assert response.status_code == 200, response.data
         return json.loads(response.data)
 
 

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
-from flask.testing import FlaskClient
 
 from extender.cluster.store import SnapshotStore
 from extender.http.app import create_app
 from extender.http.health import Health
+from extender.http.routing import Threads
 from extender.http.service import Service
 from extender.metrics import CacheCollector, Metrics, RefusedPodsCollector, SupportCollector
 from extender.objects import Handler, Node, RuntimeClass
 from extender.refused import RefusedPods
+from tests.asking import Client
 
 REQUESTS: Final = 20_000
 
@@ -32,7 +33,7 @@ NODES: Final = [
 
 
 @pytest.fixture
-def client() -> Iterator[FlaskClient]:
+def client() -> Iterator[Client]:
     store, metrics = SnapshotStore(), Metrics()
     store.replace_all(NODES, CLASSES)
     refused = RefusedPods(time.monotonic)
@@ -43,16 +44,16 @@ def client() -> Iterator[FlaskClient]:
         SupportCollector(service.support, lambda: store.snapshot),
     ):
         metrics.registry.register(collector)
-    with create_app(service).test_client() as client:
+    with Client(create_app(service, Threads.of(1))) as client:
         yield client
 
 
-def series(client: FlaskClient) -> set[str]:
-    text = client.get("/metrics").get_data(as_text=True)
+def series(client: Client) -> set[str]:
+    text = client.get("/metrics").text
     return {line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")}
 
 
-def ask(client: FlaskClient, verb: str, runtime_class: str, pod: str) -> None:
+def ask(client: Client, verb: str, runtime_class: str, pod: str) -> None:
     body: dict[str, Any] = {
         "Pod": {"metadata": {"name": pod}, "spec": {"runtimeClassName": runtime_class}},
         "NodeNames": ["a", "b", "c", "stranger"],
@@ -61,7 +62,7 @@ def ask(client: FlaskClient, verb: str, runtime_class: str, pod: str) -> None:
 
 
 def test_requests_with_random_class_names_leave_the_number_of_series_unchanged(
-    client: FlaskClient,
+    client: Client,
 ) -> None:
     for verb in ("filter", "prioritize", "explain"):
         for name in ("gvisor", "kata", "runc", "", "unknown"):
@@ -79,8 +80,8 @@ def test_requests_with_random_class_names_leave_the_number_of_series_unchanged(
     assert series(client) == before
 
 
-def test_the_gauges_say_which_nodes_support_what(client: FlaskClient) -> None:
-    text = client.get("/metrics").get_data(as_text=True)
+def test_the_gauges_say_which_nodes_support_what(client: Client) -> None:
+    text = client.get("/metrics").text
     values = dict(
         line.removeprefix("runtimeclass_extender_").rsplit(" ", 1)
         for line in text.splitlines()
@@ -100,12 +101,12 @@ def test_until_all_is_known_the_debug_answers_are_503() -> None:
     refused = RefusedPods(time.monotonic)
     service = Service(store, metrics, Health(lambda: store.snapshot), refused)
     metrics.registry.register(SupportCollector(service.support, lambda: store.snapshot))
-    with create_app(service).test_client() as client:
+    with Client(create_app(service, Threads.of(1))) as client:
         store.replace_runtime_classes(CLASSES)
         for path in ("/runtimeclasses", "/runtimeclasses/kata/nodes", "/nodes/a"):
             answer = client.get(path)
             assert answer.status_code == 503
-            assert answer.get_json() == {"error": "runtimeclass-extender: nodes not synced yet"}
+            assert answer.json == {"error": "runtimeclass-extender: nodes not synced yet"}
         answer = client.post("/explain", data=b'{"spec":{}}')
         assert answer.status_code == 503
         assert not any("runtimeclass_nodes{" in each for each in series(client))

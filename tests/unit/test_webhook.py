@@ -375,12 +375,6 @@ def test_foreign_names_are_quoted_and_cut(webhook: Webhook) -> None:
     assert len(conflict.message) < 500
 
 
-def test_a_body_over_the_limit_is_a_413_that_names_it() -> None:
-    status, answer = Webhook(max_body_bytes=100).post("/mutate", review(kata_pod()))
-    assert status == 413
-    assert "100 bytes" in json.loads(answer)["error"]
-
-
 @pytest.mark.parametrize(
     ("amount", "in_pod"),
     [

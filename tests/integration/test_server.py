@@ -1,4 +1,4 @@
-"""GatheringWorker under a real gunicorn arbiter, over real sockets."""
+"""The server under a real gunicorn arbiter, over real sockets: what no client may do to it."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ import pytest
 
 from tests.certificates import Authority
 
-APP = Path(__file__).with_name("worker_app.py")
+APP = Path(__file__).with_name("server_app.py")
 ROOT = APP.parents[2]
 PATIENCE = 10.0  # a test fails after waiting that long for anything
 PROMPT = 0.5  # an answer that waited for nobody takes milliseconds
@@ -170,15 +170,14 @@ def established(port: int) -> int:
 
 
 @contextmanager
-def running(log: Path, worker: dict[str, Any] | None = None, **settings: Any) -> Iterator[Server]:
-    """A server on a port of its own, killed afterwards."""
+def running(log: Path, listen: dict[str, str] | None = None, **limits: Any) -> Iterator[Server]:
+    """A server on a port of its own, killed afterwards; listen are options, limits its limits."""
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
         port = listener.getsockname()[1]
-        settings = {"bind": f"fd://{listener.fileno()}", "threads": 2, "keepalive": 30} | settings
-        arguments = json.dumps({"settings": settings, "worker": worker or {}})
+        arguments = json.dumps({"listen": listen or {}, "limits": limits})
         with log.open("wb") as stream:
             process = subprocess.Popen(
-                [sys.executable, str(APP), arguments],
+                [sys.executable, str(APP), str(listener.fileno()), arguments],
                 pass_fds=[listener.fileno()],
                 env=os.environ | {"PYTHONPATH": str(ROOT)},
                 stderr=stream,
@@ -196,18 +195,18 @@ def running(log: Path, worker: dict[str, Any] | None = None, **settings: Any) ->
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose deadlines no test reaches; nothing clients do may be logged by it."""
     log = tmp_path_factory.mktemp("patient") / "log"
-    with running(log, {"max_body_bytes": MAX_BODY, "request_deadline": 60.0}) as server:
+    with running(log, max_body_bytes=MAX_BODY, request_seconds=60.0) as server:
         yield server
         assert "Traceback" not in server.log()
-        assert "[WARNING]" not in server.log()
-        assert "[ERROR]" not in server.log()
+        assert " WARNING " not in server.log()
+        assert " ERROR " not in server.log()
 
 
 @pytest.fixture
 def strict(tmp_path: Path) -> Iterator[Server]:
     """A server with short deadlines."""
-    worker = {"request_deadline": 0.3, "answer_deadline": 1.0, "linger": 0.3}
-    with running(tmp_path / "log", worker, keepalive=1) as server:
+    seconds: dict[str, Any] = {"request_seconds": 0.3, "answer_seconds": 1.0, "linger_seconds": 0.3}
+    with running(tmp_path / "log", keep_alive_seconds=1.0, **seconds) as server:
         server.worker_pid()
         yield server
 
@@ -246,7 +245,7 @@ def test_a_connection_is_kept_for_many_requests(patient: Server) -> None:
         for number in range(50):
             body = b"%d" % number
             answer = client.send(post(body)).answer()
-            assert (answer.body, answer.headers["connection"]) == (body, "keep-alive")
+            assert (answer.body, "connection" in answer.headers) == (body, False)
 
 
 def test_pipelined_requests_are_answered_in_order(patient: Server) -> None:
@@ -297,7 +296,6 @@ def with_fields(*fields: bytes) -> bytes:
     ("request_bytes", "status"),
     [
         pytest.param(b"nonsense\r\n\r\n", 400, id="no request line"),
-        pytest.param(b"\r\n\r\n", 400, id="nothing but line ends"),
         pytest.param(get("/caf\xe9"), 400, id="byte that must be quoted"),
         pytest.param(b"GET / HTTP/9.9\r\n\r\n", 400, id="unknown version"),
         pytest.param(with_fields(b"Bad Name: 1"), 400, id="malformed field name"),
@@ -316,10 +314,12 @@ def with_fields(*fields: bytes) -> bytes:
         pytest.param(with_fields(b"Transfer-Encoding: xchunked"), 501, id="nearly chunked"),
         pytest.param(chunked(b"4x", b"ping", b"0", b""), 400, id="malformed chunk size"),
         pytest.param(chunked(b"3", b"ping", b"0", b""), 400, id="chunk longer than its size"),
-        pytest.param(chunked(b"1;" + b"x" * 5000), 400, id="endless chunk extension"),
+        pytest.param(chunked(b"1;" + b"x" * 70_000), 400, id="endless chunk extension"),
         pytest.param(chunked(*[b"1", b"x"] * 70_000, b"0", b""), 400, id="too many chunks"),
         pytest.param(chunked(b"4", b"ping", b"0", b"bad trailer", b""), 400, id="bad trailer"),
-        pytest.param(chunked(b"%x" % (MAX_BODY + 1)), 413, id="too large a chunk"),
+        pytest.param(
+            chunked(b"%x" % (MAX_BODY + 1), bytes(MAX_BODY + 1)), 413, id="too large a chunk"
+        ),
         pytest.param(with_fields(b"Expect: a miracle"), 417, id="unknown expectation"),
         pytest.param(get("/" + "x" * 9000), 414, id="long request line"),
         pytest.param(with_fields(b"A: " + b"x" * 9000), 431, id="long field"),
@@ -359,9 +359,14 @@ def test_a_client_that_sends_all_of_a_refused_body_reads_the_answer(patient: Ser
 
 def test_of_too_much_at_once_the_longest_arriving_is_refused(tmp_path: Path) -> None:
     """Whoever sends its request without delay gets its answer, however often others do not."""
-    three, worker = bytes(3 * 2**20), {"max_body_bytes": MAX_BODY, "max_held_bytes": 5 * 2**20}
+    three = bytes(3 * 2**20)
+    limits: dict[str, Any] = {
+        "max_body_bytes": MAX_BODY,
+        "max_held_bytes": 5 * 2**20,
+        "request_seconds": 60.0,
+    }
     slow = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % MAX_BODY + three
-    with running(tmp_path / "log", worker | {"request_deadline": 60.0}) as server:
+    with running(tmp_path / "log", **limits) as server:
         for _ in range(20):
             with server.client() as first, server.client() as second, server.client() as third:
                 first.send(slow)
@@ -373,13 +378,13 @@ def test_of_too_much_at_once_the_longest_arriving_is_refused(tmp_path: Path) -> 
                 )
                 assert third.send(post(three)).answer().body == three
                 assert second.answer().status == 503
-        assert "[ERROR]" not in server.log()
+        assert " ERROR " not in server.log()
 
 
 def test_of_too_much_unread_the_longest_unread_is_dropped(tmp_path: Path) -> None:
     size = 64 * 2**20  # much more than the kernel takes
     ask = get(f"/zeros/{size}")
-    with running(tmp_path / "log", {"max_held_bytes": size * 5 // 4}) as server:
+    with running(tmp_path / "log", max_held_bytes=size * 5 // 4) as server:
         for _ in range(3):
             assert eventually(lambda: established(server.port) == 0)
             with server.client() as first, server.client() as second:
@@ -389,11 +394,11 @@ def test_of_too_much_unread_the_longest_unread_is_dropped(tmp_path: Path) -> Non
                 assert first.received_in_part(size)
                 assert not second.received_in_part(size)
         assert len(server.ask(ask).body) == size
-        assert "[ERROR]" not in server.log()
+        assert " ERROR " not in server.log()
 
 
 def test_a_small_limit_of_bodies_does_not_bound_heads(tmp_path: Path) -> None:
-    with running(tmp_path / "log", {"max_body_bytes": 10}) as server, server.client() as client:
+    with running(tmp_path / "log", max_body_bytes=10) as server, server.client() as client:
         request = post(b"ping").replace(b"Host: x", b"Host: x\r\nX: " + b"x" * 8000)
         for place in range(0, len(request), 1000):
             client.send(request[place : place + 1000])
@@ -447,7 +452,7 @@ def test_a_client_that_never_closes_is_closed_after_the_linger(strict: Server) -
 def test_answers_that_are_not_read_delay_nobody(tmp_path: Path) -> None:
     size = 20 * 2**20
     with (
-        running(tmp_path / "log", {"answer_deadline": 1.0}, threads=1) as server,
+        running(tmp_path / "log", answer_seconds=1.0) as server,
         server.client() as slow,
         server.client() as stuck,
     ):
@@ -470,7 +475,7 @@ def test_answers_that_are_not_read_delay_nobody(tmp_path: Path) -> None:
 
 def test_the_longest_idle_connection_makes_room(tmp_path: Path) -> None:
     with (
-        running(tmp_path / "log", worker_connections=4) as server,
+        running(tmp_path / "log", connections=4) as server,
         contextlib.ExitStack() as stack,
     ):
         idle = [stack.enter_context(server.client()) for _ in range(4)]
@@ -484,7 +489,7 @@ def test_the_longest_idle_connection_makes_room(tmp_path: Path) -> None:
 
 def test_connections_over_the_limit_wait_for_others_to_end(tmp_path: Path) -> None:
     with (
-        running(tmp_path / "log", worker_connections=3) as server,
+        running(tmp_path / "log", connections=3) as server,
         contextlib.ExitStack() as stack,
     ):
         busy = [stack.enter_context(server.client()) for _ in range(3)]
@@ -536,11 +541,11 @@ def test_a_connection_dropped_while_its_request_is_answered(tmp_path: Path) -> N
 # Failures of the application
 
 
-@pytest.mark.parametrize("path", ["/fail", "/fail/late", "/fail/exit"])
+@pytest.mark.parametrize("path", ["/fail", "/fail/late"])
 def test_a_failing_application_is_answered_500_and_logged(tmp_path: Path, path: str) -> None:
     with running(tmp_path / "log") as server:
         answer = server.ask(get(path))
-        assert (answer.status, answer.error) == (500, "internal server error")
+        assert (answer.status, answer.error) == (500, "internal error, see the log")
         assert server.ask(PING).body == b"ping"
         assert "Traceback" in server.log()
 
@@ -568,7 +573,7 @@ def test_a_stopping_worker_finishes_what_it_has_begun(tmp_path: Path) -> None:
     with running(tmp_path / "log") as server, contextlib.ExitStack() as stack:
         server.worker_pid()
         kept, half, held = [stack.enter_context(server.client()) for _ in range(3)]
-        assert kept.send(PING).answer().headers["connection"] == "keep-alive"
+        assert "connection" not in kept.send(PING).answer().headers
         half.send(HALF_BODY)
         held.send(get(f"/held{fifo}"))
         with fifo.open("wb") as end_of_hold:
@@ -585,7 +590,7 @@ def test_a_stopping_worker_finishes_what_it_has_begun(tmp_path: Path) -> None:
 
 
 def test_a_half_sent_request_does_not_hold_up_a_stop(tmp_path: Path) -> None:
-    with running(tmp_path / "log", {"request_deadline": 60.0}) as server:
+    with running(tmp_path / "log", request_seconds=60.0) as server:
         server.worker_pid()
         with server.client() as client:
             client.send(HALF_BODY)
@@ -613,14 +618,24 @@ def trusting(authority: Authority) -> ssl.SSLContext:
 
 @contextmanager
 def running_tls(
-    directory: Path, worker: dict[str, Any] | None = None, **settings: Any
+    directory: Path, client_ca: Path | None = None, **limits: Any
 ) -> Iterator[tuple[Server, Authority]]:
     authority = Authority(directory, "authority")
     issued = authority.issue("server")
-    files = {"certfile": str(issued.cert), "keyfile": str(issued.key)}
-    with running(directory / "log", worker, **files, **settings) as server:
+    files = {"tls_cert_file": str(issued.cert), "tls_private_key_file": str(issued.key)}
+    if client_ca is not None:
+        files["client_ca_file"] = str(client_ca)
+    with running(directory / "log", files, **limits) as server:
         server.tls = trusting(authority)
         yield server, authority
+
+
+def is_let_in(server: Server) -> bool:
+    try:
+        with server.client() as client:
+            return not client.send(PING).ended()
+    except (ssl.SSLError, ConnectionError):
+        return False
 
 
 def served_certificate(server: Server) -> bytes:
@@ -652,7 +667,7 @@ def test_requests_over_tls(tmp_path: Path) -> None:
 def test_unfinished_handshakes_delay_nobody_and_are_cut_off(tmp_path: Path) -> None:
     client_hello = bytes.fromhex("16030100c8010000c40303")
     with (
-        running_tls(tmp_path, {"request_deadline": 1.0}) as (server, _),
+        running_tls(tmp_path, request_seconds=1.0) as (server, _),
         contextlib.ExitStack() as stack,
     ):
         server.worker_pid()
@@ -675,7 +690,7 @@ def test_a_client_that_speaks_no_tls_is_closed(tmp_path: Path) -> None:
             while client.sock.recv(100):
                 pass
         assert server.ask(PING).body == b"ping"
-        assert "[WARNING]" not in server.log()
+        assert " WARNING " not in server.log()
 
 
 def test_a_changed_certificate_is_served_to_new_connections(tmp_path: Path) -> None:
@@ -700,7 +715,7 @@ def test_a_client_certificate_is_required_when_there_is_a_bundle(tmp_path: Path)
     client = Authority(tmp_path / "clients", "clients").issue("scheduler")
     stranger = Authority(tmp_path / "strangers", "strangers").issue("stranger")
     bundle = client.cert.with_name("ca.crt")
-    with running_tls(tmp_path, ca_certs=str(bundle)) as (server, authority):
+    with running_tls(tmp_path, bundle) as (server, authority):
         server.tls = trusting(authority)
         server.tls.load_cert_chain(client.cert, client.key)
         assert server.ask(PING).body == b"ping"
@@ -708,6 +723,6 @@ def test_a_client_certificate_is_required_when_there_is_a_bundle(tmp_path: Path)
             server.tls = trusting(authority)
             if certificate is not None:
                 server.tls.load_cert_chain(certificate.cert, certificate.key)
-            with pytest.raises((ssl.SSLError, ConnectionError)):
-                server.ask(PING)
-        assert "[WARNING]" not in server.log()
+            assert not is_let_in(server)
+        assert eventually(lambda: "a TLS handshake failed" in server.log())
+        assert " WARNING " not in server.log()

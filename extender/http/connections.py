@@ -1,0 +1,273 @@
+"""All connections of one listener: accepting, what they hold together, deadlines, the stop."""
+
+import asyncio
+import contextlib
+import logging
+import math
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Final
+
+from extender.http.connection import WORTH_COUNTING, Connection, Phase
+from extender.http.exchange import Application
+
+_LOG: Final = logging.getLogger(__name__)
+
+#: Connections accepted in one turn of the loop.
+_ACCEPTS_A_TURN: Final = 64
+
+#: How often deadlines are looked at, and the most that one is overdue; seconds.
+SWEEP_SECONDS: Final = 0.25
+
+#: A failed TLS handshake is logged that often at the most; seconds.
+HANDSHAKE_LINE_SECONDS: Final = 60.0
+
+#: Seconds that a phase may last once the server is stopping. Idle connections stay for a request
+#: that the client may be sending already, having been promised that they are kept.
+_STOP_SECONDS: Final = {
+    Phase.SILENT: 1.0,
+    Phase.IDLE: 1.0,
+    Phase.RECEIVING: 3.0,
+    Phase.LINGERING: 0.5,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes, seconds and numbers.
+
+    max_held_bytes is for all requests that are not answered and all answers that are not taken
+    yet; over it the slowest client is turned away, and if none is slow, the newest.
+    keep_alive_seconds is longer than the 90 s after which Go's client closes an idle connection,
+    so that it is never the server that closes one just as kube-scheduler sends on it.
+    """
+
+    max_body_bytes: int
+    max_held_bytes: int
+    connections: int = 1000
+    request_seconds: float = 10.0
+    answer_seconds: float = 10.0
+    keep_alive_seconds: float = 120.0
+    linger_seconds: float = 2.0
+    graceful_seconds: float = 10.0
+
+
+class Connections:
+    """See the module's docstring. Owned by the thread of its event loop."""
+
+    def __init__(
+        self, application: Application, limits: Limits, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.application = application
+        self.limits = limits
+        self.loop = loop
+        self.now = loop.time
+        self.stopping = False
+        self.date = b""
+        self._open: dict[Connection, asyncio.Task[None] | None] = {}
+        # Who makes room for a new connection, in this order, and in each the longest first:
+        # whoever never sent a byte, whoever never finished a request, whoever is idle.
+        self._silent: dict[Connection, None] = {}
+        self._unserved: dict[Connection, None] = {}
+        self._idle: dict[Connection, None] = {}
+        self._held = 0
+        self._quiet_until = -math.inf
+        self._holding: dict[Connection, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # What connections tell
+
+    def entered(self, conn: Connection, seconds: float) -> None:
+        """A connection has begun a phase, which may last so long."""
+        phase = conn.phase
+        self._silent.pop(conn, None)
+        self._unserved.pop(conn, None)
+        self._idle.pop(conn, None)
+        if phase is Phase.IDLE:
+            self._idle[conn] = None
+        elif phase is Phase.RECEIVING and not conn.served:
+            self._unserved[conn] = None
+        if self.stopping:
+            seconds = min(seconds, _STOP_SECONDS.get(phase, math.inf))
+        conn.deadline = self.now() + seconds
+
+    def closed(self, conn: Connection) -> None:
+        self.hold(conn, 0)
+        for each in (self._silent, self._unserved, self._idle, self._open):
+            each.pop(conn, None)
+
+    def hold(self, conn: Connection, size: int) -> None:
+        """A connection holds so many bytes now; if all hold too much, the slowest is given up."""
+        if size < WORTH_COUNTING:
+            size = 0
+        self._held += size - conn.held
+        conn.held = size
+        if not size:
+            self._holding.pop(conn, None)
+            return
+        self._holding.setdefault(conn)
+        while self._held > self.limits.max_held_bytes and len(self._holding) > 1:
+            slow = next((each for each in self._holding if each.is_waited_for), conn)
+            _LOG.debug("too much is held at once: a slow client is turned away")
+            self.hold(slow, 0)
+            if slow.phase is Phase.RECEIVING:
+                text = "too many bytes of requests are arriving at once; try again"
+                slow.refuse(HTTPStatus.SERVICE_UNAVAILABLE, text)
+            else:
+                slow.abort()
+            if slow is conn:
+                return
+
+    # New connections
+
+    def has_room(self) -> bool:
+        """Whether one more connection may be open, if need be instead of another."""
+        waiting = self._silent or self._unserved or self._idle
+        return len(self._open) < self.limits.connections or bool(waiting)
+
+    def welcome(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
+        """Serve an accepted connection, after its handshake if there is one."""
+        if len(self._open) >= self.limits.connections:
+            self._make_room()
+        conn = Connection(self, self.now() + self.limits.request_seconds)
+        self._silent[conn] = None
+        self._open[conn] = self.loop.create_task(self._greet(conn, sock, tls))
+
+    def _make_room(self) -> None:
+        waiting = self._silent or self._unserved or self._idle
+        conn = next(iter(waiting))
+        self._drop(conn)
+
+    def _drop(self, conn: Connection) -> None:
+        greeting = self._open.get(conn)
+        if greeting is not None:
+            greeting.cancel()
+        conn.abort()
+        self.closed(conn)
+
+    async def _greet(
+        self, conn: Connection, sock: socket.socket, tls: ssl.SSLContext | None
+    ) -> None:
+        seconds = self.limits.request_seconds if tls else None
+        try:
+            await self.loop.connect_accepted_socket(
+                lambda: conn, sock, ssl=tls, ssl_handshake_timeout=seconds
+            )
+            if conn in self._open:
+                self._open[conn] = None
+        except (OSError, asyncio.CancelledError) as error:  # ssl.SSLError and TimeoutError are two
+            if tls is not None and isinstance(error, OSError):
+                self._tell_of_handshake(error)
+            self.closed(conn)
+            with contextlib.suppress(OSError):
+                sock.close()
+
+    def _tell_of_handshake(self, error: OSError) -> None:
+        """Now and then: the client itself may see no more of it than a closed connection."""
+        if self.now() >= self._quiet_until:
+            self._quiet_until = self.now() + HANDSHAKE_LINE_SECONDS
+            _LOG.info("a TLS handshake failed: %s", error)
+
+    # Deadlines, and the end
+
+    def sweep(self) -> None:
+        """What need not be done at every event."""
+        self.date = formatdate(usegmt=True).encode()
+        now = self.now()
+        for conn in [conn for conn in self._open if conn.deadline <= now]:
+            if self._open[conn] is None:
+                conn.expire()
+            else:
+                self._drop(conn)
+
+    def stop(self) -> None:
+        """Answer what was sent already; every connection ends soon."""
+        self.stopping = True
+        now = self.now()
+        for conn in self._open:
+            limit = _STOP_SECONDS.get(conn.phase, math.inf)
+            conn.deadline = min(conn.deadline, now + limit)
+
+    def abort(self) -> None:
+        """Drop what is left."""
+        for conn in list(self._open):
+            self._drop(conn)
+
+
+class Listener:
+    """A listening socket, and the connections that come from it.
+
+    tls answers the context for a new connection, None for plain HTTP.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        connections: Connections,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self._connections = connections
+        self._tls = tls
+        self._accepting = False
+
+    async def serve(self, until: asyncio.Event, tick: Callable[[], None] = lambda: None) -> None:
+        """Serve until the event is set, then until nothing is left to answer.
+
+        tick is called several times a second.
+        """
+        connections, limits = self._connections, self._connections.limits
+        self._sweep()
+        while not until.is_set():
+            tick()
+            self._sweep()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(until.wait(), SWEEP_SECONDS)
+        self._pause()
+        self._sock.close()
+        connections.stop()
+        end = connections.now() + limits.graceful_seconds
+        while len(connections) and connections.now() < end:
+            tick()
+            connections.sweep()
+            await asyncio.sleep(SWEEP_SECONDS / 5)
+        connections.abort()
+
+    def _sweep(self) -> None:
+        self._connections.sweep()
+        if not self._accepting and self._connections.has_room():
+            self._connections.loop.add_reader(self._sock, self._accept)
+            self._accepting = True
+
+    def _pause(self) -> None:
+        if self._accepting:
+            self._connections.loop.remove_reader(self._sock)
+            self._accepting = False
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTS_A_TURN):
+            if not self._connections.has_room():
+                self._pause()
+                return
+            try:
+                sock, _ = self._sock.accept()
+            except BlockingIOError:
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                # Out of file descriptors, most likely; the next sweep tries again.
+                _LOG.warning("can't accept connections: %s", error)
+                self._pause()
+                return
+            sock.setblocking(False)
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._connections.welcome(sock, self._tls() if self._tls else None)

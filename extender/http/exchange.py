@@ -1,0 +1,81 @@
+"""A request and its answer, as the connection and the applications hand them to each other."""
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, Protocol
+
+import orjson
+
+Header = tuple[bytes, bytes]
+
+JSON: Final = b"application/json"
+TEXT: Final = b"text/plain; charset=utf-8"
+
+
+class Refusal(Exception):  # noqa: N818 - a malformed or too large request, not a fault of ours
+    """The request can't be accepted; `message` is the one line that the client is told."""
+
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+@dataclass(slots=True)
+class Request:
+    """One complete HTTP/1.x request; target and headers are as they came, the body is decoded."""
+
+    method: bytes
+    target: bytes
+    headers: Sequence[Header]
+    body: bytes
+    keep_alive: bool = True
+
+    def header(self, name: bytes) -> bytes:
+        """The value of the first header of this lower-case name, or nothing."""
+        return next((value for key, value in self.headers if key.lower() == name), b"")
+
+
+@dataclass(slots=True)
+class Answer:
+    """An answer whose body is complete; chunks are sent one behind the other, not copied."""
+
+    chunks: Sequence[bytes]
+    status: int = 200
+    content_type: bytes = JSON
+    headers: Sequence[Header] = ()
+
+    def head(self, date: bytes, *, keep_alive: bool) -> bytes:
+        """The status line and the headers. date is the Date header's value."""
+        if self.status == HTTPStatus.OK and not self.headers:
+            first, extra = b"HTTP/1.1 200 OK", b""
+        else:
+            first = b"HTTP/1.1 %d %b" % (self.status, HTTPStatus(self.status).phrase.encode())
+            extra = b"".join(b"%b: %b\r\n" % each for each in self.headers)
+        return b"%b\r\nDate: %b\r\n%b%bContent-Type: %b\r\nContent-Length: %d\r\n\r\n" % (
+            first,
+            date,
+            b"" if keep_alive else b"Connection: close\r\n",
+            extra,
+            self.content_type,
+            sum(map(len, self.chunks)),
+        )
+
+
+def error_answer(status: int, message: str, *headers: Header) -> Answer:
+    """An error as JSON of one key."""
+    return Answer([orjson.dumps({"error": message}) + b"\n"], status, JSON, headers)
+
+
+class Application(Protocol):
+    """What answers requests; called on the event loop.
+
+    An answer that has to wait, or takes long, comes as an awaitable. What it raises is logged and
+    answered with a 500.
+    """
+
+    def __call__(self, request: Request) -> Answer | Awaitable[Answer]: ...
+
+    def refused(self, refusal: Refusal) -> None:
+        """A request was turned away before it was complete."""

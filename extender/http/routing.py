@@ -1,0 +1,255 @@
+"""Which callable answers a request: verbs, probes and metrics are called, pages run in threads.
+
+What answers at once does so on the event loop. What computes long (a large body, a page) runs in a
+thread, and so does what waits for the API server; each kind has threads of its own, so that none
+keeps another from its turn.
+"""
+
+import asyncio
+import io
+import sys
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+from urllib.parse import parse_qs, unquote_to_bytes
+
+from flask import Flask
+from werkzeug.wrappers import Response
+
+from extender.http.errors import answer_of
+from extender.http.exchange import Answer, Refusal, Request, error_answer
+from extender.names import IS_COMPILED
+from extender.undecided import WouldWaitError
+from extender.verdict import shown
+
+#: Bodies up to this size are answered on the event loop: names take 1.5 ms a MiB with the compiled
+#: part, ten times that without; what else such a body may hold takes 20 ms at the most.
+LOOP_BYTES: Final = 2**20 if IS_COMPILED else 2**17
+
+#: Threads that work on large bodies. Python runs one at a time; each holds its body in memory.
+_LARGE_THREADS: Final = 2
+
+#: Threads that wait, 30 ms or a second each (node_wait, lookup).
+_WAITING_THREADS: Final = 32
+
+
+class Verb(Protocol):
+    """Answers a body by itself: bytes in, bytes out, and how many nodes it was about.
+
+    Unless it is patient, it raises WouldWaitError instead of waiting for anything.
+    """
+
+    def __call__(self, body: bytes, *, patient: bool = True) -> tuple[list[bytes], int]: ...
+
+
+class VerbTimes(Protocol):
+    """Counts what became of a verb's requests."""
+
+    def succeeded(self, nodes: int, seconds: float) -> None: ...
+
+    def failed(self, status: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Threads:
+    """The threads beside the event loop."""
+
+    pages: ThreadPoolExecutor
+    large: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_LARGE_THREADS, "large")
+    )
+    waiting: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_WAITING_THREADS, "waiting")
+    )
+    #: Metrics of a thousand classes take some milliseconds; they never wait for a page.
+    metrics: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "metrics"))
+
+    @classmethod
+    def of(cls, pages: int) -> "Threads":
+        return cls(ThreadPoolExecutor(pages, "pages"))
+
+    def stop(self) -> None:
+        for pool in (self.pages, self.large, self.waiting, self.metrics):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+class VerbRoute:
+    """A verb behind its path: timed, counted, its errors answered."""
+
+    methods: Final = (b"POST",)
+
+    def __init__(self, verb: Verb, times: VerbTimes, threads: Threads) -> None:
+        self._verb = verb
+        self._times = times
+        self._threads = threads
+
+    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+        began = time.perf_counter()
+        body = request.body
+        try:
+            _check_encoding(request)
+            if len(body) > LOOP_BYTES:
+                return self._later(self._threads.large, body, began, patient=False)
+            chunks, nodes = self._verb(body, patient=False)
+        except WouldWaitError:
+            return self._later(self._threads.waiting, body, began, patient=True)
+        except Exception as error:
+            return self._failed(error)
+        self._times.succeeded(nodes, time.perf_counter() - began)
+        return Answer(chunks)
+
+    async def _later(
+        self, pool: ThreadPoolExecutor, body: bytes, began: float, *, patient: bool
+    ) -> Answer:
+        loop = asyncio.get_running_loop()
+        try:
+            call = partial(self._verb, body, patient=patient)
+            chunks, nodes = await loop.run_in_executor(pool, call)
+        except WouldWaitError:
+            return await self._later(self._threads.waiting, body, began, patient=True)
+        except Exception as error:
+            return self._failed(error)
+        self._times.succeeded(nodes, time.perf_counter() - began)
+        return Answer(chunks)
+
+    def _failed(self, error: Exception) -> Answer:
+        answer = answer_of(error)
+        self._times.failed(answer.status)
+        return answer
+
+
+def _check_encoding(request: Request) -> None:
+    """Raises Refusal for a body that is not sent as it is."""
+    encoding = request.header(b"content-encoding")
+    if encoding and encoding.lower() != b"identity":
+        text = f"Content-Encoding {shown(encoding.decode('latin-1'))} is not supported"
+        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text)
+
+
+class Route(Protocol):
+    """What stands behind a path; methods are those it answers."""
+
+    @property
+    def methods(self) -> tuple[bytes, ...]: ...
+
+    def __call__(self, request: Request) -> Answer | Awaitable[Answer]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A short answer that nothing may delay."""
+
+    answer: Callable[[Request], Answer]
+    pool: ThreadPoolExecutor | None = None
+    methods: tuple[bytes, ...] = (b"GET", b"HEAD")
+
+    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+        if self.pool is None:
+            return self.answer(request)
+        return asyncio.get_running_loop().run_in_executor(self.pool, self.answer, request)
+
+
+class Router:
+    """An Application: routes by path, and pages for all other paths.
+
+    A path in `queried` is a page when it comes with a query.
+    """
+
+    def __init__(
+        self,
+        routes: Mapping[bytes, Route],
+        pages: Flask,
+        threads: Threads,
+        count_refused: Callable[[int], None],
+        queried: Collection[bytes] = (),
+    ) -> None:
+        self._routes = routes
+        self._pages = pages
+        self._threads = threads
+        self._count_refused = count_refused
+        self._queried = queried
+
+    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+        route = self._routes.get(request.target)
+        if route is None:
+            path, query = split_target(request.target)
+            route = self._routes.get(path)
+            if route is None or (query and path in self._queried):
+                loop = asyncio.get_running_loop()
+                return loop.run_in_executor(self._threads.pages, self._page, request)
+        if request.method in route.methods:
+            return route(request)
+        method = shown(request.method.decode("ascii"))
+        return error_answer(
+            HTTPStatus.METHOD_NOT_ALLOWED,
+            f"the method {method} is not allowed here",
+            (b"Allow", b", ".join(route.methods)),
+        )
+
+    def refused(self, refusal: Refusal) -> None:
+        self._count_refused(refusal.status)
+
+    def _page(self, request: Request) -> Answer:
+        """Runs in a thread."""
+        response = Response.from_app(self._pages.wsgi_app, environ_of(request), buffered=True)
+        return Answer(
+            [response.get_data()],
+            response.status_code,
+            response.headers.get("Content-Type", "application/json").encode("latin-1"),
+            [
+                (name.encode("latin-1"), value.encode("latin-1"))
+                for name, value in response.headers.items()
+                if name not in ("Content-Type", "Content-Length")
+            ],
+        )
+
+
+def split_target(target: bytes) -> tuple[bytes, bytes]:
+    """The decoded path and the query of a request's target, be it /path or http://host/path."""
+    path, _, query = target.partition(b"?")
+    if not path.startswith(b"/"):
+        path = b"/" + path.partition(b"://")[2].partition(b"/")[2]
+    return unquote_to_bytes(path), query
+
+
+def is_asked(request: Request, name: str) -> bool:
+    """Whether the query has this parameter, with or without a value."""
+    _, query = split_target(request.target)
+    return name in parse_qs(query.decode("latin-1"), keep_blank_values=True)
+
+
+def environ_of(request: Request) -> dict[str, Any]:
+    """The WSGI environment of a request (PEP 3333).
+
+    Nothing in it is taken from a forwarder's headers. A header with an underscore is left out: it
+    would pass for the one with a hyphen.
+    """
+    path, query = split_target(request.target)
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": request.method.decode("ascii"),
+        "SCRIPT_NAME": "",
+        "PATH_INFO": path.decode("latin-1"),
+        "QUERY_STRING": query.decode("latin-1"),
+        "SERVER_NAME": "localhost",
+        "SERVER_PORT": "80",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "CONTENT_LENGTH": str(len(request.body)),
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": io.BytesIO(request.body),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+    }
+    for name, value in request.headers:
+        key = name.decode("latin-1").upper()
+        if "_" in key or key in ("CONTENT-LENGTH", "TRANSFER-ENCODING"):
+            continue
+        key = key.replace("-", "_")
+        environ[key if key == "CONTENT_TYPE" else f"HTTP_{key}"] = value.decode("latin-1")
+    return environ
