@@ -168,7 +168,7 @@ class Connection(asyncio.Protocol):
         """Raises Refusal."""
         if self._in_head:
             self._head_size += len(data)
-        if self._chunks:
+        else:
             self._wire_size += len(data)
         rest = self._parse(data)
         if self._in_head and self._head_size > MAX_HEAD:

@@ -314,7 +314,7 @@ def with_fields(*fields: bytes) -> bytes:
         pytest.param(with_fields(b"Transfer-Encoding: xchunked"), 501, id="nearly chunked"),
         pytest.param(chunked(b"4x", b"ping", b"0", b""), 400, id="malformed chunk size"),
         pytest.param(chunked(b"3", b"ping", b"0", b""), 400, id="chunk longer than its size"),
-        pytest.param(chunked(b"1;" + b"x" * 70_000), 400, id="endless chunk extension"),
+        pytest.param(chunked(b"1;" + b"x" * 600_000), 400, id="endless chunk extension"),
         pytest.param(chunked(*[b"1", b"x"] * 70_000, b"0", b""), 400, id="too many chunks"),
         pytest.param(chunked(b"4", b"ping", b"0", b"bad trailer", b""), 400, id="bad trailer"),
         pytest.param(
