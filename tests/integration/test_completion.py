@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.config.kustomize import kubectl
 from tests.fakes.apiserver import (
     NODES,
     RUNTIME_CLASSES,
@@ -337,6 +338,28 @@ def test_fish_completes_what_is_typed(typed: str, candidates: list[str], tmp_pat
     found = [line.partition("\t")[0] for line in result.stdout.splitlines()]
     assert found[: len(candidates)] == candidates
     assert bool(found) is bool(candidates)
+
+
+@pytest.mark.skipif(kubectl() is None, reason="no kubectl in KUBEBUILDER_ASSETS or PATH")
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["ch"], ["check\tlints RuntimeClasses, nodes and a scheduler configuration", ":4"]),
+        (["nodes", "--manifests", CLUSTER, "wa"], ["wasm\thandler spin", ":4"]),
+        (["nodes", "--manifests", "sch"], [":0"]),
+    ],
+)
+def test_kubectl_asks_the_plugin(words: list[str], answer: list[str]) -> None:
+    """kubectl's own scripts run `kubectl __complete`, which finds kubectl_complete-runtimeclass."""
+    result = subprocess.run(
+        [str(kubectl()), "__complete", "runtimeclass", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, **NOWHERE, "PATH": f"{BIN}:/usr/bin:/bin"},
+    )
+    assert result.stdout.splitlines() == answer
 
 
 def test_zsh_takes_the_script_from_its_fpath_too(tmp_path: Path) -> None:
