@@ -21,9 +21,11 @@ $(READY): setup.cfg pyproject.toml setup.py extender/_names.c
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,dev]'
 	@touch $@
 
+PORT ?= 8888
 .PHONY: serve
-serve: $(READY) ## Start the service on the sample cluster
-	$(BIN)/runtimeclass-extender serve --manifests scheduler-config/samples/cluster --manifests scheduler-config/samples/pods
+serve: $(READY) ## Start the service on the sample cluster; PORT=8889 takes another port
+	@echo "make serve PORT=... takes another port than $(PORT)"
+	$(BIN)/runtimeclass-extender serve --bind 127.0.0.1:$(PORT) --manifests scheduler-config/samples/cluster --manifests scheduler-config/samples/pods
 
 .PHONY: test
 test: $(READY) ## Run all tests but those that need a real cluster

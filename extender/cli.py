@@ -9,6 +9,7 @@ from extender import __version__, logs
 from extender.commands.arguments import PLUGIN, Command, Entry
 from extender.environment import PURE_PYTHON, check_spelling, unread_variables, variables_of
 from extender.flags import EXIT_USAGE, PROGRAM, UsageError
+from extender.streams import say, standard_streams, write_out
 
 #: 128 + SIGINT, as a shell tells it.
 EXIT_INTERRUPTED: Final = 130
@@ -77,18 +78,21 @@ def _usage(program: str, known: Mapping[str, Entry]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit code."""
-    return _run(PROGRAM, COMMANDS, sys.argv[1:] if argv is None else argv)
+    with standard_streams(PROGRAM):
+        return _run(PROGRAM, COMMANDS, sys.argv[1:] if argv is None else argv)
 
 
 def kubectl_main(argv: Sequence[str] | None = None) -> int:
     """The same for `kubectl runtimeclass`, which kubectl finds by the script's name."""
-    return _run(PLUGIN, PLUGIN_COMMANDS, sys.argv[1:] if argv is None else argv)
+    with standard_streams(PLUGIN):
+        return _run(PLUGIN, PLUGIN_COMMANDS, sys.argv[1:] if argv is None else argv)
 
 
 def kubectl_complete_main(argv: Sequence[str] | None = None) -> int:
     """What kubectl's own completion asks (kubectl 1.26 and later)."""
     words = sys.argv[1:] if argv is None else argv
-    return _run(PLUGIN, PLUGIN_COMMANDS, [_COMPLETE, *words])
+    with standard_streams(PLUGIN):
+        return _run(PLUGIN, PLUGIN_COMMANDS, [_COMPLETE, *words])
 
 
 #: Asked by the shells; the words behind it are those typed so far.
@@ -103,17 +107,24 @@ def _complete(program: str, known: Mapping[str, Entry], words: Sequence[str]) ->
 
 
 def _run(program: str, known: Mapping[str, Entry], argv: Sequence[str]) -> int:
-    words = list(argv)
+    try:
+        return _run_words(program, known, list(argv))
+    except OSError as error:
+        say(f"{program}: {error.strerror or error}")
+        return EXIT_USAGE
+
+
+def _run_words(program: str, known: Mapping[str, Entry], words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
-        print(_usage(program, known))
+        write_out(_usage(program, known) + "\n")
         return 0 if words else EXIT_USAGE
     if words[0] == "--version":
-        print(f"{PROGRAM} {__version__}")
+        write_out(f"{PROGRAM} {__version__}\n")
         return 0
     if words[0] == _COMPLETE:
         return _complete(program, known, words[1:])
     if words[0] not in known:
-        print(f"{program}: unknown command {words[0]!r}; see {program} --help", file=sys.stderr)
+        say(f"{program}: unknown command {words[0]!r}; see {program} --help")
         return EXIT_USAGE
     command = known[words[0]].load()
     try:
@@ -124,10 +135,10 @@ def _run(program: str, known: Mapping[str, Entry], argv: Sequence[str]) -> int:
             logs.configure("text", flags.verbose)
         return command.run(program, flags)
     except UsageError as error:
-        print(f"{program} {words[0]}: {error}", file=sys.stderr)
+        say(f"{program} {words[0]}: {error}")
         return EXIT_USAGE
     except OSError as error:
-        print(f"{program} {words[0]}: {error.strerror or error}", file=sys.stderr)
+        say(f"{program} {words[0]}: {error.strerror or error}")
         return EXIT_USAGE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -19,6 +19,7 @@ from extender.flags import (
     is_repeatable,
     whole_number,
 )
+from extender.printable import printable
 
 PREFIX: Final = "RUNTIMECLASS_EXTENDER_"
 
@@ -69,7 +70,7 @@ def check_spelling(names: Sequence[str], known: Collection[str]) -> None:
         if name not in known:
             near = _nearest(name, known)
             hint = f"did you mean {near}?" if near else "the flags are in --help"
-            shown = "".join(c if c.isprintable() else "?" for c in name)
+            shown = printable(name)
             raise UsageError(f"environment: no flag reads {shown}; {hint}")
 
 

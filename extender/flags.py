@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
+from extender.streams import say
+
 PROGRAM: Final = "runtimeclass-extender"
 EXIT_USAGE: Final = 2
 
@@ -138,7 +140,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         one_line = " ".join(message.split())
-        print(f"{self.prog}: {one_line}; see {self.prog} --help", file=sys.stderr)
+        say(f"{self.prog}: {one_line}; see {self.prog} --help")
         sys.exit(EXIT_USAGE)
 
     def format_help(self) -> str:

@@ -1,11 +1,14 @@
 """Log lines: one line each, text or JSON, to stderr. Fields travel in `extra`."""
 
+import json
 import logging
 import sys
 import time
 from typing import Final
 
 import orjson
+
+from extender.printable import printable
 
 #: Attributes that every LogRecord has; whatever else it has came in by `extra`.
 _STANDARD: Final = frozenset(
@@ -24,7 +27,18 @@ def _time(record: logging.LogRecord) -> str:
 
 def _quoted(value: object) -> str:
     # Values may come from a pod's author: quoting keeps a line one line.
-    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    return _json(value)
+
+
+def _json(value: object) -> str:
+    """One line of JSON; what moves a cursor or is half a character is escaped."""
+    try:
+        text = orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        if text.isprintable():
+            return text
+    except TypeError:  # a file's name that is no UTF-8, as os.fsdecode gives it
+        pass
+    return json.dumps(value, default=str)
 
 
 class TextFormatter(logging.Formatter):
@@ -37,7 +51,9 @@ class TextFormatter(logging.Formatter):
         parts = [_time(record), record.levelname, message]
         parts += [f"{key}={_quoted(value)}" for key, value in _fields(record).items()]
         line = " ".join(parts)
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        if not record.exc_info:
+            return line
+        return "\n".join([line, *map(printable, self.formatException(record.exc_info).split("\n"))])
 
 
 class JSONFormatter(logging.Formatter):
@@ -53,13 +69,15 @@ class JSONFormatter(logging.Formatter):
         }
         if record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(document, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        return _json(document)
 
 
 def configure(log_format: str, verbosity: int) -> None:
     """Set up the root logger: INFO by default, DEBUG with -v."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JSONFormatter() if log_format == "json" else TextFormatter())
+    # What libraries warn of would stand between the lines as text of its own form.
+    logging.captureWarnings(True)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)

@@ -29,6 +29,7 @@ from extender.http.connections import Connections, Limits, Listener
 from extender.http.routing import Threads
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
 from extender.http.tls import TlsContext
+from extender.input_files import FileError, check_file
 from extender.memory import give_back_freed_memory, keep_freed_memory
 
 _LOG: Final = logging.getLogger(__name__)
@@ -96,10 +97,10 @@ def check_tls_files(options: ListenOptions) -> None:
     ):
         with _told_as_usage(f"{flag} {path}"):
             if path:
-                open(path, "rb").close()
+                check_file(path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with _told_as_usage(f"--tls-cert-file {cert}, --tls-private-key-file {key}"):
-        context.load_cert_chain(cert, key)
+        context.load_cert_chain(cert, key, password=lambda: _encrypted(key))
     with _told_as_usage(f"--client-ca-file {ca}"):
         if ca:
             context.load_verify_locations(ca)
@@ -109,8 +110,17 @@ def check_tls_files(options: ListenOptions) -> None:
 def _told_as_usage(what: str) -> Iterator[None]:
     try:
         yield
+    except FileError as error:
+        raise UsageError(f"{what} {error}") from None
     except OSError as error:  # ssl.SSLError is one
         raise UsageError(f"{what}: {error.strerror or error}") from None
+
+
+def _encrypted(key: str) -> str:
+    """Asked for a password. Raises UsageError, where OpenSSL would ask on the terminal."""
+    raise UsageError(
+        f"--tls-private-key-file {key}: is encrypted; decrypt it with openssl pkey -in {key}"
+    )
 
 
 def listen_on(address: Address, flag: str) -> socket.socket:

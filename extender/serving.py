@@ -54,16 +54,16 @@ def serve(options: ServeOptions) -> int:
     return run(options.listen, options.source, _line_to_try, partial(_start, options))
 
 
-def _line_to_try(url: str, preloaded: Preloaded) -> str:
+def _line_to_try(curl: str, url: str, preloaded: Preloaded) -> str:
     """A curl line that asks about a class and some nodes that are there."""
     if isinstance(preloaded, ClusterConfig):
-        return readiness_line(url)
+        return readiness_line(curl, url)
     _, manifests = preloaded
     names = [*manifests.nodes][:: max(1, len(manifests.nodes) // 3)][:4]
     if not manifests.runtime_classes or not names:
-        return readiness_line(url)
+        return readiness_line(curl, url)
     pod = {"spec": {"runtimeClassName": next(iter(manifests.runtime_classes))}}
-    return f"curl -s {url}/filter -d '{encode({'Pod': pod, 'NodeNames': names}).decode().strip()}'"
+    return f"{curl} {url}/filter -d '{encode({'Pod': pod, 'NodeNames': names}).decode().strip()}'"
 
 
 def _start(options: ServeOptions, preloaded: Preloaded) -> Running:

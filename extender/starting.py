@@ -5,9 +5,10 @@ gunicorn's worker, after the fork, since threads do not survive one.
 """
 
 import gc
-import sys
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from extender import logs
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
@@ -27,6 +28,9 @@ from extender.server import (
     check_tls_files,
     listen_on,
 )
+from extender.streams import say
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +54,23 @@ def _preload(source: SourceOptions) -> Preloaded:
     try:
         if source.manifests:
             return signature(source.manifests), load_manifests(source.manifests)
-        return ClusterConfig(source.kubeconfig, source.context)
+        config = ClusterConfig(source.kubeconfig, source.context)
     except (ManifestError, ConfigError) as error:
         raise UsageError(str(error)) from None
+    for warning in config.warnings:
+        _LOG.warning(warning)
+    return config
 
 
 def run(
     listen: ListenOptions,
     source: SourceOptions,
-    line_to_try: Callable[[str, Preloaded], str],
+    line_to_try: Callable[[str, str, Preloaded], str],
     start: Callable[[Preloaded], Running],
 ) -> int:
     """Run until told to stop. Raises UsageError for what a person can mend.
 
-    line_to_try makes a curl line from the URL; start is called in the worker.
+    line_to_try makes a line from curl with its flags and the URL; start is called in the worker.
     """
     logs.configure(listen.log_format, listen.verbosity)
     check_tls_files(listen)
@@ -71,11 +78,15 @@ def run(
     listener = listen_on(listen.bind, "--bind")
     ops_listener = listen_on(listen.ops_bind, "--ops-bind") if listen.ops_bind else None
     url = announce(listener, bool(listen.tls_cert_file))
-    line = line_to_try(url, preloaded)
-    print(f"listening on {url} (Ctrl-C stops); try:\n  {line}", file=sys.stderr, flush=True)
+    hints = [("listening on", url, line_to_try(_curl(listen), url, preloaded))]
     if ops_listener is not None:
-        ops_url = announce(ops_listener, tls=False)
-        print(f"probes and metrics on {ops_url}", file=sys.stderr, flush=True)
+        hints.append(("probes and metrics on", announce(ops_listener, tls=False), ""))
+    for what, where, line in hints:
+        if listen.log_format == "json":
+            _LOG.info("%s %s", what, where, extra={"try": line} if line else {})
+        else:
+            say(f"{what} {where}" + (" (Ctrl-C stops); try:" if line else ""))
+            say(*[f"  {line}"] if line else [])
 
     def start_worker(loaded: Preloaded | None) -> Running:
         # Only the first worker finds what was loaded; one that takes its place loads it again.
@@ -88,8 +99,16 @@ def run(
     return 0
 
 
-def readiness_line(url: str) -> str:
-    return f"curl -s '{url}/readyz?verbose'"
+def _curl(listen: ListenOptions) -> str:
+    """How to ask from this machine, by whose name no certificate may be."""
+    if not listen.tls_cert_file:
+        return "curl -sS"
+    client = " --cert CLIENT.crt --key CLIENT.key" if listen.client_ca_file else ""
+    return f"curl -sS --insecure{client}"
+
+
+def readiness_line(curl: str, url: str) -> str:
+    return f"{curl} '{url}/readyz?verbose'"
 
 
 def freeze() -> None:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from extender.objects import Taint
+from extender.printable import printable
 
 #: Longest piece of somebody else's text (a name or value that no API server has validated) in a
 #: reason: the limit of an object's name. Without it the author of a request could have it repeated
@@ -51,7 +52,7 @@ def shown(text: str) -> str:
     """Foreign text as one line of bounded length; what an API server has validated is unchanged."""
     if len(text) > MAX_QUOTED:
         text = text[:MAX_QUOTED] + "…"
-    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+    return printable(text)
 
 
 def _mismatch(code: Code, runtime_class: str, detail: str) -> Reason:

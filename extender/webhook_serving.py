@@ -67,7 +67,12 @@ def serve_webhook(options: WebhookOptions) -> int:
             f"--bind {listen.bind} needs --tls-cert-file and --tls-private-key-file:"
             " only a loopback address may do without TLS"
         )
-    return run(listen, options.source, lambda url, _: readiness_line(url), partial(_start, options))
+    return run(
+        listen,
+        options.source,
+        lambda curl, url, _: readiness_line(curl, url),
+        partial(_start, options),
+    )
 
 
 def _start(options: WebhookOptions, preloaded: Preloaded) -> Running:

@@ -18,7 +18,7 @@ START_SECONDS = 30.0
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "scheduler-config" / "samples"
 
-_LISTENING = re.compile(r"listening on (https?://\S+)")
+_LISTENING = re.compile(r'listening on (https?://[^\s"]+)')
 
 
 class Server:

@@ -246,6 +246,5 @@ def check_pods(pods: Iterable[Pod], runtime_classes: Collection[str]) -> Iterato
             f" pod{'s' if len(names) > 1 else ''} name{'' if len(names) > 1 else 's'} it:"
             f" {_list(sorted(names))}",
             "they stay Pending until it does",
-            "kubectl create -f FILE with the RuntimeClass; its creation wakes no pod up, re-create"
-            " them or wait 5 minutes",
+            "create the RuntimeClass; that wakes no pod up: re-create them or wait 5 minutes",
         )

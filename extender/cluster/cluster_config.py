@@ -74,6 +74,13 @@ class ClusterConfig:
     def host(self) -> str:
         return str(self._configuration.host)
 
+    @property
+    def warnings(self) -> list[str]:
+        """What a person should know of the configuration."""
+        if self._configuration.verify_ssl:
+            return []
+        return [f"insecure-skip-tls-verify: anybody may answer for the API server {self.host}"]
+
     def current(self) -> tuple[Any, int]:
         """The package's Configuration and its generation."""
         with self._lock:

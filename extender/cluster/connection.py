@@ -221,6 +221,8 @@ class ApiConnection:
                 raise UnreachableError(f"configuration: {one_line(error)}") from None
             if self._pools is not None:
                 self._pools.clear()
+            # Told once, by whoever reads the configuration; urllib3 tells of each request.
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
             self._pools, self._generation = rest.pool_manager, generation
             assert self._pools is not None
             self._pools.connection_pool_kw["ssl_context"] = _lenient_context(configuration)

@@ -124,7 +124,7 @@ class Reflector:
         self._limit = LogLimit(_LOG, clock)
         self._trouble = ""
         self._heard_at: float | None = None
-        self._started_at = clock()
+        self._asked_at = clock()
         #: Seconds since the epoch of the last word from the API server; 0 before the first.
         self.last_contact = 0.0
         self._thread = threading.Thread(
@@ -132,7 +132,6 @@ class Reflector:
         )
 
     def start(self) -> None:
-        self._started_at = self._clock()
         self._thread.start()
 
     def stop(self) -> None:
@@ -192,6 +191,8 @@ class Reflector:
     def _step(self) -> Ending | None:
         """One request and its answer; None when the next follows at once."""
         request = self._list_watch.request()
+        if request.is_first_page or request.step is Step.STREAM:
+            self._asked_at = self._clock()
         silence = {
             Step.LIST: LIST_SILENCE_SECONDS,
             Step.STREAM: INITIAL_EVENTS_SECONDS,
@@ -260,7 +261,7 @@ class Reflector:
                 "resource": self.kind.resource,
                 "objects": count,
                 "resourceVersion": resource_version,
-                "seconds": round(self._clock() - self._started_at, 3),
+                "seconds": round(self._clock() - self._asked_at, 3),
             },
         )
 

@@ -74,6 +74,7 @@ def load_cluster(source: Source, progress: Progress) -> ClusterState:
                 return _state(loaded, ManifestPods(loaded), lambda: loaded.namespaces)
             config = ClusterConfig(source.kubeconfig, source.context)
             reader = ClusterReader(config)
+            loaded.warnings += config.warnings
             reader.read_into(loaded)
         except (ManifestError, ConfigError, ReadError) as error:
             raise UsageError(str(error)) from None

@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from extender.printing.tables import DEFAULT_WIDTH, Screen
+from extender.streams import say, write_out
 
 #: The exit codes of commands that judge something; 2 is flags.EXIT_USAGE.
 EXIT_FITS: Final = 0
@@ -27,17 +28,13 @@ def screen() -> Screen:
 
 
 def print_answer(output: str, document: Mapping[str, Any], text: Callable[[Screen], str]) -> None:
+    """Raises OSError where stdout can't be written."""
     if output == "json":
         answer = orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
     else:
         answer = text(screen())
-    try:
-        sys.stdout.write(answer)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has seen enough, as `head` has. Python would complain once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    write_out(answer)
 
 
 def warn(command: str, text: str) -> None:
-    print(f"{command}: warning: {text}", file=sys.stderr)
+    say(f"{command}: warning: {text}")

@@ -17,6 +17,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from extender.checks.finding import Finding, Severity
+from extender.input_files import FileError, check_file, read_file
 from extender.verdict import shown
 
 #: All of a probe, connection and TLS handshake included; kube-scheduler waits 5 s for an answer.
@@ -134,17 +135,21 @@ def _context(extender: Mapping[str, Any], tls: Mapping[str, Any]) -> ssl.SSLCont
             context = ssl.create_default_context(cadata=_ca(tls))
         with _file(tls, "cert") as cert, _file(tls, "key") as key:
             if cert:
-                context.load_cert_chain(cert, key)
-    except (OSError, ValueError, binascii.Error) as error:
+                context.load_cert_chain(cert, key, password=_encrypted)
+    except (OSError, ValueError, FileError, binascii.Error) as error:
         raise _ProbeError(f"tlsConfig: {_cause(error)}") from None
     return context
+
+
+def _encrypted() -> str:
+    """Asked for a password, which kube-scheduler has none of either."""
+    raise ValueError("the key is encrypted")
 
 
 def _ca(tls: Mapping[str, Any]) -> str:
     if tls.get("caData"):
         return base64.b64decode(str(tls["caData"]), validate=True).decode()
-    with open(str(tls["caFile"]), encoding="ascii", errors="replace") as file:
-        return file.read()
+    return read_file(str(tls["caFile"])).decode("ascii", errors="replace")
 
 
 @contextmanager
@@ -152,7 +157,10 @@ def _file(tls: Mapping[str, Any], part: str) -> Iterator[str | None]:
     """The certificate or key as a file, for OpenSSL reads them from nothing else."""
     inline = tls.get(f"{part}Data")
     if not inline:
-        yield str(tls[f"{part}File"]) if tls.get(f"{part}File") else None
+        name = str(tls[f"{part}File"]) if tls.get(f"{part}File") else None
+        if name:
+            check_file(name)
+        yield name
         return
     # mkstemp makes it readable by the owner alone.
     handle, name = tempfile.mkstemp()

@@ -4,7 +4,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 #: Who waits for less needs no word.
@@ -40,7 +40,13 @@ class Progress:
             return
         while True:
             seconds = time.monotonic() - started
-            print(f"{_ERASE}{describe()}, {seconds:.0f} s", end="", file=sys.stderr, flush=True)
+            _write(f"{_ERASE}{describe()}, {seconds:.0f} s")
             if done.wait(_REFRESH_SECONDS):
                 break
-        print(_ERASE, end="", file=sys.stderr, flush=True)
+        _write(_ERASE)
+
+
+def _write(text: str) -> None:
+    # A terminal that is gone is no reason to end.
+    with suppress(OSError):
+        print(text, end="", file=sys.stderr, flush=True)

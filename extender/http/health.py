@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from extender.http.exchange import TEXT, Answer, Request
 from extender.http.routing import Probe, is_asked
+from extender.printable import printable
 from extender.snapshot import Snapshot
 
 
@@ -26,7 +27,7 @@ class Check:
             line = f"[-]{self.name} failed"
         else:
             line = f"[+]{self.name} {'stale' if self.detail else 'ok'}"
-        return f"{line}: {self.detail}" if self.detail else line
+        return f"{line}: {printable(self.detail)}" if self.detail else line
 
 
 @dataclass(slots=True)

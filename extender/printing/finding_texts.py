@@ -1,9 +1,11 @@
 """Findings of `check`, as JSON and as text."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from extender.checks.finding import Finding, Severity
+from extender.printable import printable
 from extender.printing.tables import Colour, Screen, paragraph
 
 _COLOURS: Final = {
@@ -11,6 +13,8 @@ _COLOURS: Final = {
     Severity.WARNING: Colour.DOUBTFUL,
     Severity.ADVICE: Colour.QUIET,
 }
+
+_COPIED: Final = re.compile(r"(kubectl|curl) |[A-Za-z]+: ")
 
 
 def findings_document(findings: Sequence[Finding]) -> dict[str, object]:
@@ -33,23 +37,25 @@ def findings_text(findings: Sequence[Finding], looked_at: str, screen: Screen) -
     parts = []
     for each in findings:
         label = f"{each.severity.value}: "
-        first = paragraph(screen, _printable(each.what), " " * len(label), label)
+        first = paragraph(screen, printable(each.what), " " * len(label), label)
         parts.append(first.replace(label, screen.paint(label, _COLOURS[each.severity]), 1))
-        parts.append(paragraph(screen, _printable(each.why), "       ", "  why: "))
-        # Not wrapped: it is meant to be copied.
-        parts.append(f"  fix: {_printable(each.fix)}\n\n")
+        parts.append(paragraph(screen, printable(each.why), "       ", "  why: "))
+        parts.append(_fix(screen, printable(each.fix)) + "\n")
     counts = [
         f"{count} {severity.value}{_plural(severity, count)}"
         for severity in Severity
         if (count := sum(each.severity is severity for each in findings))
     ]
-    parts.append(f"{', '.join(counts) or 'no findings'} in {looked_at}\n")
+    parts.append(f"{', '.join(counts) or 'no findings'} in {printable(looked_at)}\n")
     return "".join(parts)
+
+
+def _fix(screen: Screen, text: str) -> str:
+    """In one line if it is a command or a field: those are meant to be copied."""
+    if _COPIED.match(text):
+        return f"  fix: {text}\n"
+    return paragraph(screen, text, "       ", "  fix: ")
 
 
 def _plural(severity: Severity, count: int) -> str:
     return "" if count == 1 or severity is Severity.ADVICE else "s"
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,4 +1,7 @@
-"""Tables that fit a terminal: columns are as wide as they need, the widest wrap when they must."""
+"""Tables that fit a terminal: columns are as wide as they need, the widest wrap when they must.
+
+A word is never broken: a label's key in two pieces can be neither read nor copied.
+"""
 
 import textwrap
 from collections.abc import Sequence
@@ -10,7 +13,8 @@ from typing import Final
 #: Between two columns, as kubectl has it.
 _GAP: Final = "   "
 
-#: A column is not made narrower than this; on a terminal that is narrower still, lines overflow.
+#: A column is not made narrower than this, nor than its longest word; on a terminal that is
+#: narrower still, lines overflow.
 _LEAST: Final = 8
 
 #: Where nothing says how wide the reader's terminal is.
@@ -53,20 +57,28 @@ def table(screen: Screen, headers: Sequence[str], rows: Sequence[Row]) -> str:
         return "none\n"
     cells = [[Cell(header, Colour.STRONG) for header in headers]]
     cells += [[each if isinstance(each, Cell) else Cell(each) for each in row] for row in rows]
-    widths = _widths([max(len(row[n].text) for row in cells) for n in range(len(headers))], screen)
+    columns = [[row[n].text for row in cells] for n in range(len(headers))]
+    widths = _widths([max(map(len, column)) for column in columns], _least(columns), screen)
     return "".join(_lines(screen, row, widths) for row in cells)
 
 
-def _widths(natural: Sequence[int], screen: Screen) -> Sequence[int]:
+def _least(columns: Sequence[Sequence[str]]) -> Sequence[int]:
+    return [
+        max(_LEAST, *(len(word) for text in column for word in text.split())) for column in columns
+    ]
+
+
+def _widths(natural: Sequence[int], least: Sequence[int], screen: Screen) -> Sequence[int]:
     widths = list(natural)
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - screen.width
     while excess > 0:
-        widest = max(range(len(widths)), key=widths.__getitem__)
-        if widths[widest] <= _LEAST:
+        wrapping = [n for n, width in enumerate(widths) if width > least[n]]
+        if not wrapping:
             break
+        widest = max(wrapping, key=widths.__getitem__)
         # Down to the second widest at once, then both, a character at a time.
-        others = [width for n, width in enumerate(widths) if n != widest]
-        floor = max(_LEAST, max(others, default=0))
+        others = [widths[n] for n in wrapping if n != widest]
+        floor = max(least[widest], max(others, default=0))
         cut = max(1, min(excess, widths[widest] - floor))
         widths[widest] -= cut
         excess -= cut
@@ -86,7 +98,8 @@ def _lines(screen: Screen, row: Sequence[Cell], widths: Sequence[int]) -> str:
 
 
 def _wrap(text: str, width: int) -> Sequence[str]:
-    return textwrap.wrap(text, max(width, 1), break_on_hyphens=False) or [""]
+    wrapped = textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)
+    return wrapped or [""]
 
 
 def paragraph(screen: Screen, text: str, indent: str = "", first: str | None = None) -> str:

@@ -6,6 +6,7 @@ Whatever stems from a pod or the cluster passes `shown` on its way to a terminal
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from extender.printable import printable
 from extender.printing.documents import NAMED_NODES
 from extender.printing.tables import Cell, Colour, Row, Screen, paragraph, table
 from extender.verdict import shown
@@ -22,7 +23,7 @@ _MAX_TEXT: Final = 2000
 
 def _safe(text: object) -> str:
     """Foreign text that may be longer than one name, without what moves a cursor."""
-    return "".join(c if c.isprintable() else "?" for c in str(text)[:_MAX_TEXT])
+    return printable(str(text)[:_MAX_TEXT])
 
 
 def explanation_text(document: Document, screen: Screen) -> str:

@@ -276,7 +276,7 @@ def test_colour_only_on_a_terminal_that_wants_it() -> None:
     assert "\x1b" not in run(*arguments).stdout
 
 
-@pytest.mark.parametrize("columns", [60, 80, 200])
+@pytest.mark.parametrize("columns", [80, 100, 200])
 def test_tables_fit_the_terminal(columns: int) -> None:
     text = on_a_terminal("explain", "default/kata", *CLUSTER, *PODS, columns=columns, NO_COLOR="1")
     copied = [line for line in text.splitlines() if line.startswith("  {")]

@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from extender.checks.config_fields import Circumstances, SchedulerConfigError
 from extender.checks.durations import parse_duration
@@ -18,6 +20,8 @@ from extender.checks.scheduler_config import (
 from extender.cluster.store import SnapshotStore
 from extender.objects import Handler, Node, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.runtimeclass import HandlerCheck
+from extender.printing.finding_texts import findings_text
+from extender.printing.tables import Screen
 from extender.verbs.matching import Policy
 from extender.verbs.support import Support
 
@@ -401,3 +405,18 @@ def check_classes_of(classes: list[RuntimeClass]) -> list[Finding]:
     store = SnapshotStore()
     store.replace_all([], classes)
     return check_classes(store.snapshot, Support(HandlerCheck.AUTO), Policy())
+
+
+@given(st.integers(30, 120))
+def test_a_fix_is_wrapped_unless_it_is_to_be_copied(width: int) -> None:
+    fixes = [
+        "create the RuntimeClass; that wakes no pod up: re-create them or wait 5 minutes",
+        "give each its own nodeSelector, or see that every such node has all the handlers",
+        "kubectl label node NODE node-restriction.kubernetes.io/a-long-label=with-a-value",
+        "nodeSelector: {node-restriction.kubernetes.io/a-long-label: 'with a value in it'}",
+    ]
+    findings = [Finding(Severity.ADVICE, "x", "what", "why", each) for each in fixes]
+    lines = findings_text(findings, "here", Screen(width)).splitlines()
+    assert f"  fix: {fixes[2]}" in lines
+    assert f"  fix: {fixes[3]}" in lines
+    assert all(len(line) <= width for line in lines if line[7:] not in fixes[2:])

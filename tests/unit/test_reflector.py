@@ -225,3 +225,22 @@ def test_a_watch_that_is_not_answered_is_one(caplog: pytest.LogCaptureFixture) -
     assert [each.levelno for each in caplog.records if "watch of nodes" in each.message] == [
         logging.WARNING
     ]
+
+
+def test_how_long_a_list_took_is_counted_from_its_own_beginning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A list after an hour of watching did not take an hour."""
+    caplog.set_level(logging.INFO)
+    clock = Clock()
+    expired = b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}\n'
+    watch = Body(clock, expired, seconds=3600)
+    follow(
+        clock,
+        Body(clock, LIST, seconds=2),
+        watch,
+        Body(clock, LIST, seconds=3),
+        watch_list=False,
+    )
+    synced = [each for each in caplog.records if each.message == "synced"]
+    assert [vars(each)["seconds"] for each in synced] == [4, 6]  # each has an end to read, too

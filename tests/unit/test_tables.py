@@ -27,15 +27,23 @@ def test_nothing_is_none() -> None:
 
 
 @given(st.integers(30, 120), st.lists(st.lists(TEXT, min_size=3, max_size=3), min_size=1))
-def test_no_line_is_wider_than_the_screen_and_no_word_is_lost(
+def test_no_line_is_wider_than_the_screen_or_its_words_and_no_word_is_lost_or_broken(
     width: int, rows: list[list[str]]
 ) -> None:
     text = table(Screen(width), ("A", "B", "C"), rows)
-    assert all(len(line) <= width for line in text.splitlines())
-    kept = "".join(character for character in text if character in "abc")
+    longest = [max([8, *(len(w) for row in rows for w in row[n].split())]) for n in range(3)]
+    assert all(len(line) <= max(width, sum(longest) + 6) for line in text.splitlines())
     for column in ("A", "B", "C"):
         assert column in text.splitlines()[0]
-    assert sorted(kept) == sorted(c for row in rows for cell in row for c in cell if c != " ")
+    words = [word for row in rows for cell in row for word in cell.split()]
+    assert sorted(text.split()[3:]) == sorted(words)
+
+
+def test_a_label_is_whole_on_any_terminal() -> None:
+    label = "katacontainers.io/kata-runtime=true"
+    for width in (20, 40, 60):
+        text = table(Screen(width), ("REASON", "NODES"), [[f"lacks {label} and more", label]])
+        assert text.count(label) == 2
 
 
 @given(st.integers(20, 120), TEXT)

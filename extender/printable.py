@@ -1,0 +1,10 @@
+"""The one place that makes text safe for a terminal and a log: a line stays one line.
+
+Names, paths and messages of other programs may hold line breaks, escape sequences that move a
+cursor or change colours, marks that turn the direction of writing, and halves of characters.
+"""
+
+
+def printable(text: str) -> str:
+    """The text with a "?" for each character that is no visible one or a space."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
