@@ -14,13 +14,19 @@ from extender.objects import Taint
 from extender.printable import printable
 
 #: Longest piece of somebody else's text (a name or value that no API server has validated) in a
-#: reason: the limit of an object's name. Without it the author of a request could have it repeated
-#: for each of 150,000 nodes.
+#: reason, in bytes: the limit of an object's name. Without it the author of a request could have
+#: it repeated for each of 150,000 nodes.
 MAX_QUOTED: Final = 253
+
+#: Bytes that a character may take in UTF-8.
+_MAX_CHARACTER: Final = 4
 
 
 class Code(StrEnum):
     """Short names of the reasons, as metrics and /explain show them."""
+
+    # Enum's own is written in Python, and takes ten times as long.
+    __hash__ = str.__hash__
 
     SELECTOR = "selector"
     TAINT = "taint"
@@ -50,8 +56,10 @@ class Reason:
 
 def shown(text: str) -> str:
     """Foreign text as one line of bounded length; what an API server has validated is unchanged."""
-    if len(text) > MAX_QUOTED:
-        text = text[:MAX_QUOTED] + "…"
+    if len(text) * _MAX_CHARACTER > MAX_QUOTED:
+        raw = text[: MAX_QUOTED + 1].encode("utf-8", "replace")
+        if len(raw) > MAX_QUOTED:
+            text = raw[:MAX_QUOTED].decode("utf-8", "ignore") + "…"
     return printable(text)
 
 

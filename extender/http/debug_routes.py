@@ -11,7 +11,9 @@ from extender.http.errors import NotFoundError
 from extender.http.explain_wire import ExplainArgs, decode_explain_args
 from extender.http.node_items import NodeItems
 from extender.http.service import ERROR_PREFIX, Service, UndecidedError
-from extender.http.wire import BadRequestError, encode, names_of
+from extender.http.verb_routes import PrioritizeRoute
+from extender.http.wire import BadRequestError, decode_args, encode, names_of
+from extender.names import NameRun
 from extender.printing import texts
 from extender.printing.documents import (
     Document,
@@ -27,7 +29,7 @@ from extender.printing.tables import Screen
 from extender.snapshot import Snapshot
 from extender.verbs.candidates import described_nodes, nodes_of
 from extender.verbs.explain import explain
-from extender.verbs.explain_scores import explain_scores
+from extender.verbs.explain_scores import NodeScore, explain_scores
 from extender.verbs.support import classes_of_node, nodes_of_class
 from extender.verdict import shown
 
@@ -114,6 +116,27 @@ class DebugRoutes:
                 )
         return document
 
+    def prioritize(self) -> Response:
+        """The verb for a person: every host with its full score, not only the differences."""
+        query = read_query(request.args)
+        if not query.text:
+            chunks, _ = PrioritizeRoute(self._service)(request.get_data())
+            return Response(b"".join(chunks), mimetype="application/json")
+        service, args, snapshot = self._service, decode_args(request.get_data()), self._synced()
+        own = snapshot.runtime_classes.get(args.pod.runtime_class_name)
+        if isinstance(args.nodes, NameRun):
+            scores = explain_scores(
+                own, snapshot, args.nodes.names, service.preferences, service.policy
+            )
+        else:
+            wanted = service.preferences.scores_of_nodes(own, snapshot, args.nodes.nodes).scores
+            scores = [
+                (name, NodeScore(None, score, ()))
+                for name, score in zip(names_of(args.nodes).names, wanted, strict=True)
+            ]
+        document: Document = {"scores": scores_document(scores)}
+        return _answer(document, texts.scores_text, query)
+
     def runtime_classes(self) -> Response:
         query, snapshot = read_query(request.args), self._synced()
         findings = check_classes(snapshot, self._service.support, self._service.policy)
@@ -162,6 +185,7 @@ def _answer(document: Document, text: Text, query: Query) -> Response:
 def install_debug(app: Flask, service: Service) -> None:
     routes = DebugRoutes(service)
     app.add_url_rule("/explain", "explain", routes.explain, methods=["GET", "POST"])
+    app.add_url_rule("/prioritize", "prioritize", routes.prioritize, methods=["POST"])
     app.add_url_rule("/runtimeclasses", "runtimeclasses", routes.runtime_classes, methods=["GET"])
     app.add_url_rule(
         "/runtimeclasses/<name>/nodes", "class_nodes", routes.class_nodes, methods=["GET"]

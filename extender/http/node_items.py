@@ -19,6 +19,9 @@ from extender.objects import Node
 #: with 30 labels.
 DEFAULT_LIMIT: Final = 128 * 2**20
 
+#: Nodes in one request: more than the largest cluster known has.
+MAX_NODES: Final = 200_000
+
 #: Counted for what is kept with an item: its Node, and each label, taint and handler of that.
 _NODE_SIZE: Final = 1024
 _PART_SIZE: Final = 160
@@ -35,6 +38,10 @@ _MARK: Final = b',"Nodes":{"metadata":{},"items":[' + _OPENING
 
 #: How the body of such a request ends.
 ITEMS_END: Final = _CLOSING + b']},"NodeNames":null}'
+
+
+class TooManyNodesError(ValueError):
+    """More than MAX_NODES; becomes a 400."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,7 @@ class SeenNodes:
 
         None if they are not what kube-scheduler sends: JSON objects, ASCII, nothing in between but
         commas. Cut wherever an item may begin, the pieces are the items if each by itself is a
-        JSON object.
+        JSON object. Raises TooManyNodesError.
         """
         self._requests += 1
         request, by_name = self._requests, self._by_name
@@ -119,6 +126,8 @@ class SeenNodes:
                 return NodeItems(raw, nodes)
             if not body.startswith(_BETWEEN, end - 1):
                 return None
+            if len(raw) >= MAX_NODES:
+                raise TooManyNodesError(f"Nodes.items: more than {MAX_NODES:,} Nodes")
             first = end + 1
 
     def _read_item(self, item: bytes, name: bytes, request: int) -> _Seen | None:

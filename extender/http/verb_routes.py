@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from extender.http.node_items import NodeItems
 from extender.http.service import ERROR_PREFIX, Service, UndecidedError, no_node_events
 from extender.http.wire import (
     Args,
@@ -54,12 +55,15 @@ class FilterRoute:
             runtime_class, snapshot = self._service.resolve(pod, patient=patient)
             if isinstance(args.nodes, NameRun):
                 return self._names(pod, runtime_class, snapshot, args.nodes, patient)
+            return self._described(pod, runtime_class, args.nodes)
         except UndecidedError as error:
             return encode_filter_error(args.nodes, str(error))
-        verdicts = match_nodes(pod, runtime_class, args.nodes.nodes, self._service.policy)
+
+    def _described(self, pod: Pod, runtime_class: RuntimeClass | None, nodes: NodeItems) -> Chunks:
+        verdicts = match_nodes(pod, runtime_class, nodes.nodes, self._service.policy)
         result = sort_nodes(verdicts)
         self._note(pod, result)
-        return encode_filtered_nodes(args.nodes, names_of(args.nodes), result)
+        return encode_filtered_nodes(nodes, names_of(nodes), result)
 
     def _names(
         self,
@@ -159,7 +163,7 @@ class PrioritizeRoute:
             scores = self._preferences.scores_of_nodes(own, snapshot, args.nodes.nodes)
         if not snapshot.runtime_classes_synced:
             scores = Scores(bytes(names.count))
-        return encode_scores(names, scores.scores), names.count
+        return encode_scores(names, scores.above_lowest), names.count
 
 
 class PreemptRoute:

@@ -16,9 +16,17 @@ import orjson
 from msgspec import Raw, Struct
 
 from extender.decoding import DecodeError, NodeReader, RawPod, decode, pod_of
-from extender.http.node_items import ITEMS_END, NodeItems, SeenNodes, find_items
+from extender.http.node_items import (
+    ITEMS_END,
+    MAX_NODES,
+    NodeItems,
+    SeenNodes,
+    TooManyNodesError,
+    find_items,
+)
 from extender.names import NameRun
 from extender.objects import Node, Pod
+from extender.undecided import ERROR_PREFIX, UndecidedError
 from extender.verbs.filter import PASSES, FilterResult
 from extender.verbs.prioritize import MAX_SCORE
 
@@ -31,6 +39,19 @@ NULL: Final = Raw(b"null")
 # What kube-scheduler sends in mode NodeNames: encoding/json writes the fields in this order.
 _NAMES_MARK: Final = b',"Nodes":null,"NodeNames":["'
 _NAMES_END: Final = b'"]}'
+
+
+#: Names or Nodes in one request: six times as many as the largest cluster known has.
+MAX_NAMES: Final = 1_000_000
+
+#: Values in a body that is not written as kube-scheduler writes it, beside one for so many bytes
+#: of it: a Node of 10 KB has 400, a list of 64 MiB of nothing but nulls would have 13 million, and
+#: take 1 GB.
+_FREE_VALUES: Final = MAX_NAMES
+_BYTES_A_VALUE: Final = 20
+
+#: A filter's answer: 150,000 nodes, each with a name of 100 bytes and a reason of 700.
+MAX_ANSWER_BYTES: Final = 120 * 10**6
 
 
 class BadRequestError(ValueError):
@@ -102,8 +123,14 @@ def _decode_go_names(body: bytes) -> Args | None:
     names = NameRun.read(body, first, end) if first <= end else None
     if names is None:
         return None
+    _bound_names(names.count)
     pod = _decode_head(body[:start])
     return Args(pod, names) if pod is not None else None
+
+
+def _bound_names(count: int) -> None:
+    if count > MAX_NAMES:
+        raise BadRequestError(f"NodeNames: more than {MAX_NAMES:,} names")
 
 
 def _decode_head(head: bytes) -> Pod | None:
@@ -131,7 +158,10 @@ def _decode_go_items(body: bytes, seen: SeenNodes) -> Args | None:
         return None
     end_of_head, start = places
     pod = _decode_head(body[:end_of_head])
-    items = seen.read(body, start) if pod is not None else None
+    try:
+        items = seen.read(body, start) if pod is not None else None
+    except TooManyNodesError as error:
+        raise BadRequestError(str(error)) from None
     return Args(pod, items) if pod is not None and items is not None else None
 
 
@@ -140,7 +170,11 @@ def names_of(nodes: NodeItems) -> NameRun:
 
 
 def top_level(body: bytes) -> dict[str, Raw]:
-    """The top-level fields of a whole body, as `folded` gives them."""
+    """The top-level fields of a whole body, as `folded` gives them. Raises BadRequestError."""
+    values = _FREE_VALUES + len(body) // _BYTES_A_VALUE
+    # Every value but the first of a list or an object stands behind a comma.
+    if len(body) > _FREE_VALUES and body.count(b",") > values:
+        raise BadRequestError(f"body: more than {values:,} values")
     fields = folded(body, "")
     if not body.isascii():
         # As in _is_utf8; Nodes are given back unread.
@@ -197,11 +231,14 @@ def decode_names(raw: Raw) -> NameRun | None:
     if raw == NULL:
         return None
     names = decode_or_refuse(raw, _StringList, "NodeNames")
+    _bound_names(len(names))
     return run_of([name or "" for name in names])
 
 
 def _decode_items(raw: Raw) -> NodeItems:
     items = decode_or_refuse(raw, _NodeList, "Nodes").items or []
+    if len(items) > MAX_NODES:
+        raise BadRequestError(f"Nodes.items: more than {MAX_NODES:,} Nodes")
     reader = NodeReader()
     try:
         nodes = [
@@ -214,15 +251,18 @@ def _decode_items(raw: Raw) -> NodeItems:
 
 
 _NEXT_HOST: Final = b',{"Host":"'
-_SCORES: Final = tuple(b'","Score":%d}' % score + _NEXT_HOST for score in range(MAX_SCORE + 1))
-_FROM_ONE: Final = bytes(range(1, MAX_SCORE + 2)).ljust(256, b"\0")
+_SCORES: Final = tuple(b'","Score":%d}' % score + _NEXT_HOST for score in range(1, MAX_SCORE + 1))
 
 
-def encode_scores(names: NameRun, scores: bytes) -> Chunks:
-    """HostPriorityList: a bare array in the order asked."""
-    if not scores:
+def encode_scores(names: NameRun, above: bytes) -> Chunks:
+    """HostPriorityList: a bare array of the hosts above the lowest score, in the order asked.
+
+    above has the difference for each name. kube-scheduler adds what it is given and nothing for
+    the others (schedule_one.go, prioritizeNodes, v1.36.2).
+    """
+    if not any(above):
         return [b"[]"]
-    _, listed = names.part(scores.translate(_FROM_ONE), _SCORES, cut=len(_NEXT_HOST))
+    _, listed = names.part(above, _SCORES, cut=len(_NEXT_HOST))
     return [b'[{"Host":"', listed, b"]"]
 
 
@@ -232,8 +272,17 @@ def string(text: str) -> bytes:
 
 
 def _sorted_names(names: NameRun, result: FilterResult) -> tuple[bytes, Chunks]:
-    """The passing names joined, and a JSON object of refused name → text."""
+    """The passing names joined, and a JSON object of refused name → text.
+
+    Raises UndecidedError for an answer over the limit, before memory is taken for it.
+    """
     endings = [b'":' + string(text) + b',"' for text in result.texts]
+    size = names.end - names.start
+    for ending, count in zip(endings, result.sizes[1:], strict=True):
+        size += count * len(ending)
+    if size > MAX_ANSWER_BYTES:
+        limit = f"{MAX_ANSWER_BYTES:,} bytes"
+        raise UndecidedError(f"{ERROR_PREFIX}the answer would be over the limit of {limit}")
     passing, refused = names.part(result.groups, endings, cut=len(b',"'))
     return passing, [b'{"', refused, b"}"] if refused else [b"{}"]
 

@@ -98,10 +98,24 @@ def _node_row(name: str, reason: str) -> Row:
 
 def _scores_table(scores: Mapping[str, Document], screen: Screen) -> str:
     rows = [
-        [shown(name), str(each["cost"]), str(each["score"]), ", ".join(map(shown, each["serves"]))]
+        [
+            shown(name),
+            _number(each["cost"]),
+            str(each["score"]),
+            ", ".join(map(shown, each["serves"])),
+        ]
         for name, each in scores.items()
     ]
     return table(screen, ("NODE", "COST", "SCORE", "SERVES"), rows)
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def scores_text(document: Document, screen: Screen) -> str:
+    """The nodes of a prioritize request, a line each."""
+    return _scores_table(document["scores"], screen)
 
 
 def classes_text(document: Document, screen: Screen) -> str:

@@ -14,9 +14,12 @@ from extender.verbs.prioritize import ConstraintKey, Preferences, constraint_key
 
 @dataclass(frozen=True, slots=True)
 class NodeScore:
-    """cost and score as in the prioritize verb; serves names RuntimeClasses in order."""
+    """cost and score as in the prioritize verb; serves names RuntimeClasses in order.
 
-    cost: int
+    cost is None for a node that only the request describes.
+    """
+
+    cost: int | None
     score: int
     serves: Sequence[str]
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from extender.names import NameRun, tally
 from extender.objects import Node, Pod, RuntimeClass, shape_of
@@ -61,17 +61,21 @@ class Verdicts:
         return self.select(items, [c for c, reason in enumerate(self.reasons) if reason is None])
 
 
-@dataclass(frozen=True, slots=True)
-class RefusalGroup:
+class RefusalGroup(NamedTuple):
     """The nodes that are refused with one text; codes are those of the verdicts in it."""
 
     text: str
     codes: tuple[int, ...]
     size: int
 
+    def joined(self, other: "RefusalGroup | None") -> "RefusalGroup":
+        """With the nodes of another group, under this one's text."""
+        if other is None:
+            return self
+        return RefusalGroup(self.text, self.codes + other.codes, self.size + other.size)
 
-@dataclass(frozen=True, slots=True)
-class Refusals:
+
+class Refusals(NamedTuple):
     """The reasons of an answer: its texts, and how many nodes each short code has."""
 
     groups: tuple[RefusalGroup, ...]
@@ -80,26 +84,24 @@ class Refusals:
 
 def group_refusals(verdicts: Verdicts) -> Refusals:
     """Give each refused node its text: details for the MAX_DETAILS most frequent, then by text."""
-    by_text: dict[str, list[int]] = {}
-    nodes: Counter[str] = Counter()
-    codes: Counter[Code] = Counter()
+    groups: dict[str, RefusalGroup] = {}
+    counts: dict[Code, int] = {}
     plain: dict[str, str] = {}
     for code, count in verdicts.counts().items():
         reason = verdicts.reasons[code]
         if reason is None:
             continue
-        by_text.setdefault(reason.text, []).append(code)
-        nodes[reason.text] += count
-        codes[reason.code] += count
+        text = reason.text
+        groups[text] = RefusalGroup(text, (code,), count).joined(groups.get(text))
+        counts[reason.code] = counts.get(reason.code, 0) + count
         if reason.is_detailed:
-            plain[reason.text] = reason.plain
+            plain[text] = reason.plain
     if len(plain) > MAX_DETAILS:
-        ranked = sorted(plain, key=lambda text: (-nodes[text], text))
+        ranked = sorted(plain, key=lambda text: (-groups[text].size, text))
         for text in ranked[MAX_DETAILS:]:
-            by_text.setdefault(plain[text], []).extend(by_text.pop(text))
-            nodes[plain[text]] += nodes[text]
-    groups = (RefusalGroup(text, tuple(codes), nodes[text]) for text, codes in by_text.items())
-    return Refusals(tuple(groups), codes)
+            folded, short = groups.pop(text), plain[text]
+            groups[short] = folded._replace(text=short).joined(groups.get(short))
+    return Refusals(tuple(groups.values()), counts)
 
 
 def _decided_by_pod(pod: Pod, runtime_class: RuntimeClass | None, count: int) -> Verdicts | None:

@@ -8,6 +8,7 @@ cheapest known node of the request); an unknown node scores 0.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from extender.names import NameRun
@@ -24,6 +25,12 @@ UNKNOWN_COST: Final = -1
 
 #: Stands for it where costs are bytes.
 _NO_COST: Final = 255
+
+#: By the lowest score: each score less that.
+_ABOVE: Final = tuple(
+    bytes(max(0, score - lowest) for score in range(MAX_SCORE + 1)).ljust(256, b"\0")
+    for lowest in range(MAX_SCORE + 1)
+)
 
 Entry = tuple[str, str]
 ConstraintKey = tuple[tuple[Entry, ...], frozenset[Toleration]]
@@ -92,6 +99,18 @@ class Scores:
 
     scores: bytes
 
+    @property
+    def above_lowest(self) -> bytes:
+        """For each node by how much it is above the lowest score of the request."""
+        lowest = next((score for score in range(MAX_SCORE + 1) if score in self.scores), 0)
+        return self.scores.translate(_ABOVE[lowest])
+
+
+@cache
+def _scores_above(least: int) -> bytes:
+    """The score by cost, where the cheapest node costs `least`; of an unknown node 0."""
+    return bytes((*(_score(cost, least) for cost in range(_NO_COST)), 0))
+
 
 class Preferences:
     """What nodes cost, worked out once per shape and set of RuntimeClasses.
@@ -104,21 +123,20 @@ class Preferences:
 
     def __init__(self, check: HandlerCheck) -> None:
         self._check = check
-        self._known = _Known({}, (), ConstraintIndex(()), (frozenset(),), {})
+        self._known = _Known({}, (), ConstraintIndex(()), (frozenset(),), {}, {})
 
     def scores(self, own: RuntimeClass | None, snapshot: Snapshot, names: NameRun) -> Scores:
         """Score nodes of the snapshot by name; own is the pod's RuntimeClass."""
         costs = self.cost_table(own, snapshot)
-        if max(costs) >= _NO_COST:
+        codes = self._codes(own, snapshot)
+        if codes is None:
             found = snapshot.nodes.translate(names, costs)
             least = min((cost for cost in found if cost != UNKNOWN_COST), default=0)
             return Scores(bytes(_score(cost, least) for cost in found))
-        codes = bytes((_NO_COST, *costs[1:]))
         found_codes = bytes(snapshot.nodes.translate(names, codes))
         # Looking for a value stops at its first place; min() would look at every node.
         least = next((cost for cost in range(_NO_COST) if cost in found_codes), 0)
-        table = bytes((*(_score(cost, least) for cost in range(_NO_COST)), 0))
-        return Scores(found_codes.translate(table))
+        return Scores(found_codes.translate(_scores_above(least)))
 
     def scores_of_nodes(
         self, own: RuntimeClass | None, snapshot: Snapshot, nodes: Sequence[Node]
@@ -162,18 +180,27 @@ class Preferences:
             table = known.costs[key] = (UNKNOWN_COST, *costs)
         return table
 
+    def _codes(self, own: RuntimeClass | None, snapshot: Snapshot) -> bytes | None:
+        """The cost table as bytes, _NO_COST for unknown nodes; None where a cost is no byte."""
+        known = self._of(snapshot)
+        key = constraint_key(own) if own else None
+        if key not in known.codes:
+            costs = self.cost_table(own, snapshot)
+            known.codes[key] = bytes((_NO_COST, *costs[1:])) if max(costs) < _NO_COST else None
+        return known.codes[key]
+
     def _of(self, snapshot: Snapshot) -> "_Known":
         known, shapes = self._known, snapshot.shapes.shapes
         if known.runtime_classes is not snapshot.runtime_classes:
             index = ConstraintIndex(snapshot.runtime_classes.values())
-            known = _Known(snapshot.runtime_classes, (), index, (frozenset(),), {})
+            known = _Known(snapshot.runtime_classes, (), index, (frozenset(),), {}, {})
         if known.shapes is not shapes:
             same = len(known.shapes)
             if known.shapes != shapes[:same]:
                 same = 0
             added = [known.index.served_by(shape, self._check) for shape in shapes[same:]]
             served = (*known.served[: same + 1], *added)
-            known = _Known(known.runtime_classes, shapes, known.index, served, {})
+            known = _Known(known.runtime_classes, shapes, known.index, served, {}, {})
         self._known = known
         return known
 
@@ -185,3 +212,4 @@ class _Known:
     index: ConstraintIndex
     served: tuple[frozenset[ConstraintKey], ...]
     costs: dict[ConstraintKey | None, tuple[int, ...]]
+    codes: dict[ConstraintKey | None, bytes | None]

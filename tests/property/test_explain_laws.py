@@ -263,7 +263,7 @@ def test_the_evidence_of_a_score_is_the_score(
     for name, each in found:
         if name in snapshot.nodes:
             others = [n for n in each.serves if own is None or n != own.name]
-            assert (each.cost > 0) <= bool(others)
+            assert bool(each.cost) <= bool(others)
 
 
 #: Whatever could be taken for the end of a key or the beginning of another.

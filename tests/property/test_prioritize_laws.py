@@ -30,13 +30,10 @@ CONDITION_KEYS = (
 def ask(
     snapshot: Snapshot, own: RuntimeClass | None, names: list[str], check: HandlerCheck
 ) -> dict[str, int]:
-    """The scores by host, through the wire's encoding."""
-    asked = wire.run_of(names)
-    scores = Preferences(check).scores(own, snapshot, asked)
-    answer = json.loads(b"".join(wire.encode_scores(asked, scores.scores)))
-    assert [entry["Host"] for entry in answer] == names
-    assert all(set(entry) == {"Host", "Score"} for entry in answer)
-    return {entry["Host"]: entry["Score"] for entry in answer}
+    """The scores by host."""
+    scores = Preferences(check).scores(own, snapshot, wire.run_of(names))
+    assert len(scores.scores) == len(names)
+    return dict(zip(names, scores.scores, strict=True))
 
 
 def _is_lasting(taint: Taint) -> bool:
@@ -82,6 +79,42 @@ def test_scores_are_what_the_rule_says(
     assert scores == {
         name: MAX_SCORE // (1 + costs[name] - least) if name in known else 0 for name in asked
     }
+
+
+@LAW
+@given(some.node_lists, some.class_lists, some.asked_names, st.data())
+def test_the_answer_leaves_the_ranking_as_it_is(
+    nodes: list[Node], classes: list[RuntimeClass], asked: list[str], data: st.DataObject
+) -> None:
+    """kube-scheduler, adding what is answered to other plugins' scores, ranks by the full scores.
+
+    schedule_one.go, prioritizeNodes: an extender's score is added where there is one, multiplied
+    by its weight and by MaxNodeScore / MaxExtenderPriority.
+    """
+    run = wire.run_of(asked)
+    scores = Preferences(HandlerCheck.AUTO).scores(None, snapshot_of(nodes, classes), run)
+    answer = json.loads(b"".join(wire.encode_scores(run, scores.above_lowest)))
+    assert all(set(entry) == {"Host", "Score"} for entry in answer)
+    lowest = min(scores.scores, default=0)
+    assert [(entry["Host"], entry["Score"]) for entry in answer] == [
+        (name, score - lowest)
+        for name, score in zip(asked, scores.scores, strict=True)
+        if score > lowest
+    ]
+    full, sent = dict(zip(asked, scores.scores, strict=True)), {}
+    for entry in answer:
+        sent[entry["Host"]] = entry["Score"]
+    weight = data.draw(st.integers(1, 5))
+    others = {name: data.draw(st.integers(0, 300)) for name in full}
+
+    def ranked(ours: dict[str, int]) -> list[list[str]]:
+        totals = {name: others[name] + ours.get(name, 0) * weight * 10 for name in full}
+        return [
+            sorted(name for name in totals if totals[name] == total)
+            for total in sorted(set(totals.values()))
+        ]
+
+    assert ranked(sent) == ranked(full)
 
 
 @LAW
