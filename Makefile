@@ -65,6 +65,10 @@ bench-growth: $(LOADTEST_READY) ## Filter time by names, nodes, shapes and Runti
 bench-start: $(LOADTEST_READY) ## Start-up, memory and filter on 65,000 nodes
 	$(LOADTEST)/bin/python -m loadtest.start $(FLAGS)
 
+.PHONY: bench-stacks
+bench-stacks: $(LOADTEST_READY) ## What bare servers in Python cost: ours, uvicorn, gunicorn's asgi worker
+	$(LOADTEST)/bin/python -m loadtest.stacks $(FLAGS)
+
 .PHONY: bench-live
 bench-live: $(READY) ## Following a cluster of 65,000 nodes: start, heartbeats, watch restarts
 	$(BIN)/python -m loadtest.live $(FLAGS)

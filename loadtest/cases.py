@@ -19,7 +19,7 @@ Bodies = Iterator[bytes]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One line of the table. limit is the ratio to the floor that the project has set itself."""
+    """One line of the tables, with the limits that the project has set itself."""
 
     verb: str
     mode: str
@@ -28,13 +28,26 @@ class Case:
 
     @property
     def limit(self) -> float | None:
+        """Of the time, as a ratio to the floor's."""
         if self.mode == NODES:
-            return 2.5 if self.nodes == 1000 else None
-        if self.kind == NO_CLASS:
-            return 1.4 if self.verb == "filter" else None
+            return 2.5 if self.nodes == 1_000 else None
         if self.verb == "preempt":
+            return 3.0 if self.nodes == 1_000 else None
+        if self.kind == NO_CLASS:
+            return 1.5
+        return {10: 2.0, 500: 2.0, 5_000: 2.2, 65_000: 2.2, 150_000: 2.2}.get(self.nodes)
+
+    @property
+    def processor_limit(self) -> float | None:
+        """Of the service's processor time a request, in milliseconds."""
+        if self.mode == NODES or self.verb == "preempt":
             return None
-        return {5_000: 1.7, 65_000: 2.8, 150_000: 2.8}.get(self.nodes)
+        return {10: 0.12, 500: 0.18}.get(self.nodes)
+
+    @property
+    def switches_limit(self) -> float | None:
+        """Of the service's context switches a request: to wait for the next one is one."""
+        return 1.0 if self.processor_limit else None
 
     @property
     def runtime_class(self) -> str:

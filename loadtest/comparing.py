@@ -11,22 +11,39 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from loadtest.cases import Bodies, Case
-from loadtest.processes import Server, ServerError
-from loadtest.timing import Answer, Client, Times
+from loadtest.processes import Effort, Server, ServerError
+from loadtest.timing import Client, Times
 
 #: Requests before the measured ones; of large bodies, seconds each for the plain version, one.
 _WARM_UP: Final = 3
 _LARGE: Final = 50_000
 
+#: Of these servers it is measured what they spend on a request.
+_WORKERS: Final[tuple[str, ...]] = ("service", "floor")
+
+#: The least requests of that pass: what a server does beside them is to count for little.
+_LEAST_OF_PASS: Final = 20
+#: Of large bodies so many are made for it, and sent again and again.
+_HELD_BYTES: Final = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a server spends on a request: milliseconds of processor time, context switches."""
+
+    processor: float
+    switches: float
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One line of the table: the times by server."""
+    """One line of the tables: the times by server, and of some servers what they spend."""
 
     case: Case
     body_bytes: int
     answer_bytes: int
     times: Mapping[str, Times]
+    spent: Mapping[str, Spent]
 
     def ratio(self, server: str, to: str) -> float:
         return self.times[server].p50 / self.times[to].p50
@@ -55,8 +72,10 @@ class Alternation:
     """
 
     def __init__(self, servers: Iterable[Server], stack: contextlib.ExitStack) -> None:
+        self.servers = {server.name: server for server in servers}
         self.clients = {
-            server.name: stack.enter_context(Client(server.address)) for server in servers
+            name: stack.enter_context(Client(server.address))
+            for name, server in self.servers.items()
         }
         self._rng = random.Random(7)
 
@@ -79,18 +98,41 @@ class Alternation:
                 names = [name for name in self.clients if number % every.get(name, 1) == 0]
                 self._rng.shuffle(names)
                 for name in names:
-                    seconds[name].append(self.ask(name, case, body, sizes).seconds)
+                    seconds[name].append(self.ask(name, case, body, sizes))
         return {name: Times.of(taken) for name, taken in seconds.items()}
 
-    def ask(self, name: str, case: Case, body: bytes, sizes: Mapping[str, int]) -> Answer:
-        answer = self.clients[name].ask(case.verb, body)
-        size = sizes.get(name, len(answer.body))
-        if answer.status != 200 or len(answer.body) != size:
+    def spent(
+        self, name: str, case: Case, bodies: Bodies, requests: int, sizes: Mapping[str, int]
+    ) -> Spent:
+        """What this server spends, over requests during which no other one is asked."""
+        first = next(bodies)
+        # Made before: a server that is left idle meanwhile sleeps more than one that is asked.
+        asked = [first, *islice(bodies, min(requests, _HELD_BYTES // len(first)))]
+        pid = self.servers[name].answering
+        with quiet_collector():
+            self.ask(name, case, asked[0], sizes)
+            before = Effort.of(pid)
+            for number in range(requests):
+                self.ask(name, case, asked[number % len(asked)], sizes)
+            after = Effort.of(pid)
+        return Spent(
+            1000 * (after.seconds - before.seconds) / requests,
+            (after.switches - before.switches) / requests,
+        )
+
+    def ask(self, name: str, case: Case, body: bytes, sizes: Mapping[str, int]) -> float:
+        """The seconds it took."""
+        try:
+            answer = self.clients[name].time(case.verb, body)
+        except OSError as error:
+            raise ServerError(f"{case}: {name}: {error}") from None
+        size = sizes.get(name, answer.size)
+        if answer.status != 200 or answer.size != size:
             raise ServerError(
-                f"{case}: {name} answered {answer.status} with {len(answer.body)} bytes "
-                f"(expected 200, {size}): {answer.body[:200]!r}"
+                f"{case}: {name} answered {answer.status} with {answer.size} bytes "
+                f"(expected 200, {size})"
             )
-        return answer
+        return answer.seconds
 
 
 class Comparison:
@@ -108,20 +150,32 @@ class Comparison:
         sizes = self._prepare(case, first)
         every = {"plain": max(1, requests // max(1, plain_requests))}
         times = self._turns.measure(case, bodies, requests, sizes, every)
-        return Result(case, len(first), sizes["service"], times)
+        of_pass = max(_LEAST_OF_PASS, requests // 2)
+        spent = {
+            name: self._turns.spent(name, case, bodies, of_pass, sizes)
+            for name in _WORKERS
+            if name in self._turns.clients
+        }
+        return Result(case, len(first), sizes["service"], times, spent)
 
     def _prepare(self, case: Case, body: bytes) -> dict[str, int]:
         """The size of each server's answer; the floor gets the service's to give back."""
-        reference = self._turns.ask("service", case, body, {}).body
+        reference = self._answer("service", case, body)
         sizes = {}
         for name, client in self._turns.clients.items():
             if name == "floor":
                 client.ask(case.verb, reference, "PUT")
-            answer = self._turns.ask(name, case, body, {}).body
+            answer = self._answer(name, case, body)
             sizes[name] = len(answer)
             if _comparable(answer) != _comparable(reference):
                 raise ServerError(f"{case}: the answers of service and {name} differ")
         return sizes
+
+    def _answer(self, name: str, case: Case, body: bytes) -> bytes:
+        answer = self._turns.clients[name].ask(case.verb, body)
+        if answer.status != 200:
+            raise ServerError(f"{case}: {name} answered {answer.status}: {answer.body[:200]!r}")
+        return answer.body
 
 
 def _comparable(answer: bytes) -> Any:

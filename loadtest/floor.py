@@ -2,16 +2,16 @@
 
     python -m loadtest.floor
 
-An event loop (uvloop), a parser of HTTP in C (httptools), nothing else: no limits, no deadlines, no
-framework, no gunicorn. PUT a verb's path with the answer to prepare; POST it as one would ask the
-service.
+An event loop (uvloop; --loop asyncio for Python's own), a parser of HTTP in C (httptools), nothing
+else: no limits, no deadlines, no framework, no gunicorn. PUT a verb's path with the answer to
+prepare; POST it as one would ask the service.
 """
 
 import asyncio
 import gc
 import sys
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
 
 import httptools
 import uvloop
@@ -21,6 +21,11 @@ from extender.server import announce, listen_on
 from loadtest.stack import bind_parser
 
 _PREPARED: dict[bytes, bytes] = {b"/readyz": b"ok"}
+
+_LOOPS: Final[dict[str, Callable[[], asyncio.AbstractEventLoop]]] = {
+    "uvloop": uvloop.new_event_loop,
+    "asyncio": asyncio.new_event_loop,
+}
 
 
 class Floor(asyncio.Protocol):
@@ -58,7 +63,9 @@ class Floor(asyncio.Protocol):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    flags = bind_parser("loadtest.floor", "Answers with what was prepared.").parse_args(argv)
+    parser = bind_parser("loadtest.floor", "Answers with what was prepared.")
+    parser.add_argument("--loop", choices=_LOOPS, default="uvloop", help="the event loop")
+    flags = parser.parse_args(argv)
     listener = listen_on(flags.bind, "--bind")
     print(f"listening on {announce(listener, tls=False)}", file=sys.stderr, flush=True)
     keep_freed_memory()
@@ -69,7 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         server = await loop.create_server(Floor, sock=listener)
         await server.serve_forever()
 
-    uvloop.run(serve())
+    with asyncio.Runner(loop_factory=_LOOPS[flags.loop]) as runner:
+        runner.run(serve())
     return 0
 
 

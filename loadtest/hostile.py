@@ -9,7 +9,7 @@ import random
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,6 +46,36 @@ _NOT_HTTP: Final = (
     b"POST /filter HTTP/1.1\r\nHost: x\r\n" + b"X-Long: " + b"y" * 100_000 + b"\r\n\r\n",
 )
 
+_FINE: Final = b'{"Pod":{"metadata":{"name":"p"}},"Nodes":null,"NodeNames":["a"]}'
+_FINE_LENGTH: Final = b"Content-Length: %d\r\n" % len(_FINE)
+
+#: HTTP that some servers take for something else, with the statuses that are right.
+_ODD: Final = (
+    (b"POST /filter HTTP/1.1\r\n" + _FINE_LENGTH, (400,)),
+    (b"POST /filter HTTP/1.1\r\nHost: x\r\nHost: y\r\n" + _FINE_LENGTH, (400,)),
+    (b"POST /filter HTTP/1.2\r\nHost: x\r\n" + _FINE_LENGTH, (400, 505)),
+    (b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n", (400, 501)),
+    (
+        b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n" + _FINE_LENGTH,
+        (400,),
+    ),
+    # No server stands before ours whose headers could be believed.
+    (b"POST /filter HTTP/1.1\r\nHost: x\r\nSCRIPT_NAME: /foo\r\n" + _FINE_LENGTH, (200,)),
+    (b"POST //filter HTTP/1.1\r\nHost: x\r\nSCRIPT_NAME: /\r\n" + _FINE_LENGTH, (404,)),
+    (b"POST //filter HTTP/1.1\r\nHost: x\r\nScript-Name: /\r\n" + _FINE_LENGTH, (404,)),
+)
+
+#: Connections of a crowd: more than the service has room for on either listener.
+_CROWD: Final = 1_000
+_OPS_CROWD: Final = 64
+
+#: What a well-behaved client waits for an answer beside a crowd.
+_PATIENCE_SECONDS: Final = 5.0
+
+#: Asked again and again by a client that reads nothing, until no more is taken.
+_MANY_NAMES: Final = b",".join(b'"node-%05d"' % number for number in range(20_000))
+_LARGE: Final = b'{"Pod":{"metadata":{"name":"p"}},"Nodes":null,"NodeNames":[%b]}' % _MANY_NAMES
+
 
 class UnexpectedError(Exception):
     """The service did not react as it must."""
@@ -53,22 +83,22 @@ class UnexpectedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to, and the service's --max-body-bytes."""
+    """Where to, the service's --max-body-bytes, and its --ops-bind if that is known."""
 
     address: Address
     max_body_bytes: int
+    ops_address: Address | None = None
 
 
 Attack = Callable[[Target, random.Random], None]
 
 
-@contextlib.contextmanager
-def _connected(target: Target) -> Iterator[socket.socket]:
-    connection = socket.create_connection(target.address, timeout=CUT_OFF_SECONDS)
-    try:
-        yield connection
-    finally:
-        connection.close()
+def _connected(target: Target) -> contextlib.closing[socket.socket]:
+    return _connected_to(target.address)
+
+
+def _connected_to(address: Address) -> contextlib.closing[socket.socket]:
+    return contextlib.closing(socket.create_connection(address, timeout=CUT_OFF_SECONDS))
 
 
 def _head(length: int | str, path: str = "/filter") -> bytes:
@@ -134,6 +164,14 @@ def not_http(target: Target, rng: random.Random) -> None:
         _expect(connection, 0, 400, 408, 413, 431)
 
 
+def odd_http(target: Target, rng: random.Random) -> None:
+    """Requests that some servers take for others: each has one right answer."""
+    head, statuses = rng.choice(_ODD)
+    with _connected(target) as connection:
+        connection.sendall(head + b"\r\n" + _FINE)
+        _expect(connection, *statuses)
+
+
 def half_sent(target: Target, rng: random.Random) -> None:
     """Half a head or half a body, then silence: cut off in time."""
     whole = _head(100) + b"{" * 50
@@ -166,6 +204,63 @@ def silent(target: Target, _rng: random.Random) -> None:
         _expect(connection, 0, 408)
 
 
+def never_reads(target: Target, _rng: random.Random) -> None:
+    """Asks for large answers and reads none: cut off in time."""
+    with _connected(target) as connection:
+        request = memoryview(_head(len(_LARGE)) + _LARGE)
+        connection.settimeout(_PAUSE_SECONDS)
+        stuck_since: float | None = None
+        began, sent = time.monotonic(), 0
+        while time.monotonic() - (stuck_since or began) < CUT_OFF_SECONDS:
+            try:
+                sent = (sent + connection.send(request[sent:])) % len(request)
+                stuck_since = None
+            except TimeoutError:
+                stuck_since = stuck_since or time.monotonic()
+            except ConnectionError:
+                return
+    raise UnexpectedError(f"not cut off within {CUT_OFF_SECONDS} s")
+
+
+def silent_crowd(target: Target, _rng: random.Random) -> None:
+    """A thousand connections that say nothing: one that was served before is served throughout.
+
+    All of the crowd are closed in time.
+    """
+    with _connected(target) as served, contextlib.ExitStack() as crowd:
+        _ask(served, "/livez")
+        for _ in range(_CROWD):
+            last = crowd.enter_context(_connected(target))
+        _ask(served, "/livez")
+        _expect(last, 0, 408)
+        _ask(served, "/livez")
+
+
+def silent_ops_crowd(target: Target, _rng: random.Random) -> None:
+    """The same on the listener of the probes: a probe that connects anew is answered."""
+    assert target.ops_address is not None
+    with contextlib.ExitStack() as crowd:
+        for _ in range(_OPS_CROWD):
+            crowd.enter_context(_connected_to(target.ops_address))
+        with _connected_to(target.ops_address) as probe:
+            _ask(probe, "/livez")
+
+
+def _ask(connection: socket.socket, path: str) -> None:
+    """A GET whose answer is a 200 and comes soon."""
+    connection.settimeout(_PATIENCE_SECONDS)
+    try:
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        # A short answer: it comes as a whole.
+        status = _status(connection)
+    except TimeoutError:
+        raise UnexpectedError(f"no answer within {_PATIENCE_SECONDS} s beside a crowd") from None
+    except ConnectionError:
+        status = 0
+    if status != 200:
+        raise UnexpectedError(f"{path} answered {status} beside a crowd, expected 200")
+
+
 def dropped(target: Target, rng: random.Random) -> None:
     """Sends some of a request and resets the connection."""
     with _connected(target) as connection:
@@ -189,9 +284,17 @@ QUICK: Final[dict[Attack, int]] = {
     over_the_limit_in_chunks: 4,
     malformed_body: 8,
     not_http: 4,
+    odd_http: 4,
     dropped: 4,
     unread_answer: 2,
+    silent_ops_crowd: 1,
 }
 
+#: Of these, what needs to know the listener of the probes.
+NEED_OPS: Final = frozenset({silent_ops_crowd})
+
 #: Each holds a connection until the service cuts it off.
-SLOW: Final[dict[Attack, int]] = {half_sent: 2, byte_by_byte: 1, silent: 1}
+SLOW: Final[dict[Attack, int]] = {half_sent: 4, byte_by_byte: 2, silent: 2, never_reads: 2}
+
+#: A thousand connections at once, until they are cut off.
+CROWDS: Final[dict[Attack, int]] = {silent_crowd: 1}

@@ -29,7 +29,8 @@ from loadtest.bodies import (
     preempt_body,
 )
 from loadtest.generator import Cluster, ClusterSpec, add_cluster_flags, cluster_of, go_json
-from loadtest.hostile import QUICK, SLOW, Attack, Target, UnexpectedError
+from loadtest.hostile import CROWDS, NEED_OPS, QUICK, SLOW, Attack, Target, UnexpectedError
+from loadtest.processes import Address
 
 #: Orders of the nodes that are prepared: making one costs more than asking about it.
 ORDERS: Final = 16
@@ -49,6 +50,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--attacks-per-second", type=float, default=5.0, help="per hostile user")
     parser.add_argument("--times", type=Path, metavar="FILE", help="exact times as JSON")
     parser.add_argument("--max-body-bytes", type=int, default=256 * 2**20, help="as the service's")
+    parser.add_argument("--ops-host", default="", metavar="URL", help="the service's --ops-bind")
 
 
 #: Milliseconds of each request, and the failures, by name. locust's own statistics round to
@@ -154,7 +156,8 @@ class SchedulerUser(FastHttpUser):  # type: ignore[misc]  # locust is not instal
                 return None
             answer = orjson.loads(response.content)
             accounted = _accounted(verb, answer)
-            if accounted != nodes and verb != "preempt":
+            # Of all verbs only the filter says something about every node.
+            if accounted != nodes if verb == "filter" else accounted > nodes:
                 response.failure(f"{accounted} nodes in the answer, {nodes} asked about")
                 return None
             return answer
@@ -178,8 +181,9 @@ class ProbeUser(FastHttpUser):  # type: ignore[misc]  # locust is not installed 
     network_timeout = 1.0  # kubelet's default
 
     def probe(self) -> None:
+        host = self.environment.parsed_options.ops_host
         for path in ("/livez", "/readyz", "/metrics"):
-            self.client.get(path)
+            self.client.get(f"{host}{path}", name=path)
 
     tasks = (probe,)
 
@@ -192,14 +196,20 @@ class _Attacker(User):  # type: ignore[misc]  # locust is not installed for mypy
 
     def on_start(self) -> None:
         options = self.environment.parsed_options
-        parts = urlsplit(self.host or self.environment.host)
-        address = (parts.hostname or "127.0.0.1", parts.port or 80)
-        self._target = Target(address, options.max_body_bytes)
+        address = _address(self.host or self.environment.host)
+        ops_address = _address(options.ops_host) if options.ops_host else None
+        self._target = Target(address, options.max_body_bytes, ops_address)
+        possible = {
+            attack: often
+            for attack, often in self.attacks.items()
+            if ops_address or attack not in NEED_OPS
+        }
+        self._possible, self._often = list(possible), list(possible.values())
         self._rng = random.Random(id(self))
         self._pause = 1 / options.attacks_per_second
 
     def attack(self) -> None:
-        chosen: Attack = self._rng.choices(list(self.attacks), list(self.attacks.values()))[0]
+        chosen: Attack = self._rng.choices(self._possible, self._often)[0]
         began = time.perf_counter()
         error: Exception | None = None
         try:
@@ -219,6 +229,11 @@ class _Attacker(User):  # type: ignore[misc]  # locust is not installed for mypy
     tasks = (attack,)
 
 
+def _address(url: str) -> Address:
+    parts = urlsplit(url)
+    return parts.hostname or "127.0.0.1", parts.port or 80
+
+
 class HostileUser(_Attacker):
     """Over the limit, malformed, dropped: many in a second."""
 
@@ -226,6 +241,13 @@ class HostileUser(_Attacker):
 
 
 class SlowUser(_Attacker):
-    """Half-sent, drop by drop or silent: one connection is always held."""
+    """Half-sent, drop by drop, silent or reading nothing: one connection is always held."""
 
     attacks = SLOW
+
+
+class CrowdUser(_Attacker):
+    """A thousand silent connections."""
+
+    fixed_count = 1
+    attacks = CROWDS

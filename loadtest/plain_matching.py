@@ -168,9 +168,13 @@ class PlainExtender:
         own = self._classes.get(args["Pod"].get("spec", {}).get("runtimeClassName") or "")
         costs = [None if node is None else self._cost(node, own) for _, node in nodes]
         smallest = min((cost for cost in costs if cost is not None), default=0)
+        scores = [0 if cost is None else _MAX_SCORE // (1 + cost - smallest) for cost in costs]
+        # kube-scheduler takes nothing for zero, so what all have can be left away.
+        lowest = min(scores, default=0)
         return [
-            {"Host": name, "Score": 0 if cost is None else _MAX_SCORE // (1 + cost - smallest)}
-            for (name, _), cost in zip(nodes, costs, strict=True)
+            {"Host": name, "Score": score - lowest}
+            for (name, _), score in zip(nodes, scores, strict=True)
+            if score > lowest
         ]
 
     def preempt(self, args: Json) -> Json:

@@ -21,6 +21,9 @@ STOP_SECONDS: Final = 20.0
 _POLL_SECONDS: Final = 0.01
 
 _LISTENING: Final = re.compile(r"listening on http://(127\.0\.0\.1):(\d+)")
+_OPS: Final = re.compile(r"probes and metrics on http://(127\.0\.0\.1):(\d+)")
+
+_SWITCHES: Final = re.compile(r"^(?:non)?voluntary_ctxt_switches:\s*(\d+)$", re.MULTILINE)
 
 Address = tuple[str, int]
 
@@ -50,23 +53,53 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Effort:
+    """What a process has done since it began, all of its threads that still run taken together.
+
+    Processor seconds are the scheduler's own (schedstat, nanoseconds), not ticks of a hundredth.
+    switches are context switches, voluntary and other.
+    """
+
+    seconds: float
+    switches: int
+
+    @classmethod
+    def of(cls, pid: int) -> "Effort":
+        """Raises OSError once the process is gone."""
+        nanoseconds = switches = 0
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+                nanoseconds += int((task / "schedstat").read_text().split()[0])
+                switches += sum(map(int, _SWITCHES.findall((task / "status").read_text())))
+        return cls(nanoseconds / 1e9, switches)
+
+
+@dataclass(frozen=True, slots=True)
 class Server:
-    """A running server: a gunicorn master and its one worker."""
+    """A running server: a process, or a gunicorn master and its one worker.
+
+    ops_address is that of the service's --ops-bind, if it was given.
+    """
 
     name: str
     address: Address
+    ops_address: Address | None
     process: subprocess.Popen[bytes]
     started_in: float
 
     @property
-    def url(self) -> str:
-        return f"http://{self.address[0]}:{self.address[1]}"
-
-    @property
     def worker(self) -> int:
         """The worker's process id: gunicorn's master has one child."""
+        return self._children()[0]
+
+    @property
+    def answering(self) -> int:
+        """The id of the process that answers: the worker, or the process itself without one."""
+        return next(iter(self._children()), self.process.pid)
+
+    def _children(self) -> list[int]:
         children = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
-        return int(Path(children).read_text().split()[0])
+        return [int(pid) for pid in Path(children).read_text().split()]
 
 
 def serve_command(manifests: Path, *flags: str) -> list[str]:
@@ -115,7 +148,8 @@ def running(name: str, command: Sequence[str], out: Path = OUT) -> Iterator[Serv
         )
         try:
             address = _await_ready(process, log, began + START_SECONDS)
-            yield Server(name, address, process, time.monotonic() - began)
+            started_in = time.monotonic() - began
+            yield Server(name, address, _address(_OPS, log), process, started_in)
         finally:
             _stop(process)
 
@@ -126,12 +160,20 @@ def _await_ready(process: subprocess.Popen[bytes], log: Path, deadline: float) -
         if process.poll() is not None:
             raise ServerError(f"{log}: ended with exit code {process.returncode}: {_tail(log)}")
         if address is None:
-            match = _LISTENING.search(log.read_text(errors="replace"))
-            address = (match[1], int(match[2])) if match else None
+            address = _address(_LISTENING, log)
         elif is_ready(address):
             return address
         time.sleep(_POLL_SECONDS)
     raise ServerError(f"{log}: not ready in time: {_tail(log)}")
+
+
+def _address(pattern: re.Pattern[str], log: Path) -> Address | None:
+    match = pattern.search(log.read_text(errors="replace"))
+    return (match[1], int(match[2])) if match else None
+
+
+def url(address: Address) -> str:
+    return f"http://{address[0]}:{address[1]}"
 
 
 def _tail(log: Path) -> str:

@@ -8,7 +8,6 @@ HTML reports, CSV and a plot into loadtest/out/. Exit code 1 when a limit is bro
 
 import argparse
 import contextlib
-import http.client
 import json
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from extender.http.service import DEFAULT_MAX_BODY_BYTES
 from loadtest import arguments, tables
 from loadtest.bodies import names_body, pod
 from loadtest.generator import HALF_CLASS, ClusterSpec, add_cluster_flags, cluster_of, go_json
-from loadtest.processes import ROOT, Server, ServerError, Usage, running, serve_command
+from loadtest.processes import ROOT, Server, ServerError, Usage, running, serve_command, url
 from loadtest.progress import Progress
 from loadtest.timing import Client, percentile
 from loadtest.watching import Watch, await_usage, server_errors
@@ -35,8 +34,8 @@ VERBS: Final = ("filter", "prioritize", "preempt")
 #: The service's, in the runs that start it: small enough to go over it often.
 MAX_BODY_BYTES: Final = 64 * 2**20
 
-#: gunicorn's pool starts its threads one by one, as they are first needed.
-_POOL_THREADS: Final = 8
+#: Started one by one, as they are first needed: for pages, for large bodies, for metrics.
+_POOL_THREADS: Final = 8 + 2 + 1
 _SPARE_DESCRIPTORS: Final = 2
 #: What is left of hostile connections is cut off after 10 s.
 _RELEASE_SECONDS: Final = 20.0
@@ -44,6 +43,12 @@ _RELEASE_SECONDS: Final = 20.0
 _WARM_SHARE: Final = 0.25
 _WARM_SECONDS: Final = 10.0
 _WARM_REQUESTS: Final = 20
+_WARM_CLIENTS: Final = 16
+
+#: Who is hostile, and who is only slow.
+_HOSTILE: Final = ("HostileUser", "SlowUser", "CrowdUser")
+_SLOW: Final = ("SlowUser",)
+_SLOW_USERS: Final = 200
 _LOCUST_SECONDS: Final = 60
 
 Times = Mapping[str, Sequence[float]]
@@ -77,7 +82,7 @@ class Load:
 
 
 def _warm_up(server: Server, flags: argparse.Namespace) -> None:
-    """Have all threads of the service's pool started, each with its part of the memory."""
+    """Have the memory grow to what some clients at a time take."""
     names = cluster_of(flags).names
     body = names_body(go_json(pod(0, HALF_CLASS)), names)
 
@@ -86,8 +91,8 @@ def _warm_up(server: Server, flags: argparse.Namespace) -> None:
             for _ in range(_WARM_REQUESTS):
                 client.ask("filter", body)
 
-    with ThreadPoolExecutor(2 * _POOL_THREADS) as pool:
-        list(pool.map(ask, range(2 * _POOL_THREADS)))
+    with ThreadPoolExecutor(_WARM_CLIENTS) as pool:
+        list(pool.map(ask, range(_WARM_CLIENTS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +112,25 @@ class LoadTest:
     Hostile users have a process of their own, lest they slow the scheduler's measuring down.
     """
 
-    def __init__(self, flags: argparse.Namespace, host: str, progress: Progress) -> None:
+    def __init__(
+        self, flags: argparse.Namespace, host: str, ops_host: str, progress: Progress
+    ) -> None:
         self._flags = flags
         self._host = host
+        self._ops_host = ops_host
         self._progress = progress
 
-    def run(self, name: str, seconds: int, hostile_users: int) -> Load:
+    def run(
+        self, name: str, seconds: int, hostile_users: int, kinds: Sequence[str] = _HOSTILE
+    ) -> Load:
         """Raises ServerError when locust fails."""
         self._progress.say(f"{name}: {seconds} s, {hostile_users} hostile users")
         flags = self._flags
         users = ["SchedulerUser", "ProbeUser"]
         started = [self._locust(f"{name}-scheduler", flags.users + 1, seconds, users)]
         if hostile_users:
-            started.append(
-                self._locust(f"{name}-hostile", hostile_users, seconds, ["HostileUser", "SlowUser"])
-            )
+            count = hostile_users + ("CrowdUser" in kinds)
+            started.append(self._locust(f"{name}-hostile", count, seconds, kinds))
         try:
             for process, _ in started:
                 process.wait(seconds + _LOCUST_SECONDS)
@@ -158,6 +167,8 @@ class LoadTest:
             "--pods-per-second": flags.pods_per_second,
             "--max-body-bytes": flags.max_body_bytes,
         }
+        if self._ops_host:
+            options["--ops-host"] = self._ops_host
         command = [sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py"]
         command += ["--headless", "--only-summary"]
         command += [str(word) for pair in options.items() for word in pair] + list(kinds)
@@ -184,7 +195,8 @@ def _service(flags: argparse.Namespace) -> Iterator[Server]:
     with tempfile.TemporaryDirectory() as folder:
         manifest = Path(folder) / "cluster.json"
         cluster.write_manifest(manifest)
-        command = serve_command(manifest, "--max-body-bytes", str(flags.max_body_bytes))
+        options = ("--max-body-bytes", str(flags.max_body_bytes), "--ops-bind", "127.0.0.1:0")
+        command = serve_command(manifest, *options)
         with running("service", command, flags.out) as server:
             yield server
 
@@ -231,8 +243,9 @@ def _own_service(flags: argparse.Namespace, progress: Progress) -> list[Limit]:
     """Start the service, load it, and look at what it holds on to."""
     progress.say("starting the service")
     with _service(flags) as server:
+        assert server.ops_address is not None
         idle = Usage.of(server.worker)
-        test = LoadTest(flags, server.url, progress)
+        test = LoadTest(flags, url(server.address), url(server.ops_address), progress)
         _warm_up(server, flags)
         with Watch(server.worker) as watch:
             load_or_limits = _loaded(test, flags)
@@ -241,7 +254,7 @@ def _own_service(flags: argparse.Namespace, progress: Progress) -> list[Limit]:
             lambda now: now.descriptors <= idle.descriptors + _SPARE_DESCRIPTORS,
             _RELEASE_SECONDS,
         )
-        errors = server_errors(server.address)
+        errors = server_errors(server.ops_address)
     _plot(watch, flags)
     return [
         *load_or_limits,
@@ -257,7 +270,7 @@ def _check_host(flags: argparse.Namespace) -> None:
     try:
         with Client((parts.hostname or "", parts.port or 80)) as client:
             answer = client.ask("filter", names_body(go_json(pod(0, HALF_CLASS)), [name]))
-    except (OSError, http.client.HTTPException) as error:
+    except OSError as error:
         raise ServerError(f"--host {flags.host}: {error}") from None
     if answer.status != 200 or b"not yet known" in answer.body or b"not found" in answer.body:
         raise ServerError(
@@ -268,26 +281,30 @@ def _check_host(flags: argparse.Namespace) -> None:
 
 def _loaded(test: LoadTest, flags: argparse.Namespace) -> list[Limit]:
     if flags.compare_hostile:
-        return _compared(test, flags)
+        return _compared(test, flags, "hostile", _HOSTILE)
+    if flags.compare_slow:
+        return _compared(test, flags, "slow", _SLOW)
     load = test.run("loadtest", flags.run_time, flags.hostile_users)
     _print_load(load)
     return load_limits(load, flags)
 
 
-def _compared(test: LoadTest, flags: argparse.Namespace) -> list[Limit]:
-    """The scheduler alone and beside hostile users, in turn."""
+def _compared(
+    test: LoadTest, flags: argparse.Namespace, words: str, kinds: Sequence[str]
+) -> list[Limit]:
+    """The scheduler alone and beside users of these kinds, in turn."""
     calm, beside = [], []
     seconds = max(5, flags.run_time // (2 * flags.rounds))
     for number in range(1, flags.rounds + 1):
         calm.append(test.run(f"calm-{number}", seconds, 0))
-        beside.append(test.run(f"beside-{number}", seconds, flags.hostile_users))
+        beside.append(test.run(f"beside-{number}", seconds, flags.hostile_users, kinds))
     for load in (calm[-1], beside[-1]):
         _print_load(load)
     limits = [limit for load in (*calm, *beside) for limit in load_limits(load, flags)[:1]]
     for verb in ("filter", "prioritize"):
         alone = mean(load.p99(verb) for load in calm)
         shared = mean(load.p99(verb) for load in beside)
-        text = f"{verb} p99: {alone:.1f} ms alone, {shared:.1f} ms beside hostile users"
+        text = f"{verb} p99: {alone:.1f} ms alone, {shared:.1f} ms beside {words} users"
         limits.append(Limit(f"{text}, {shared / alone:.2f}x, limit 2x", shared <= 2 * alone))
     return limits
 
@@ -314,7 +331,7 @@ def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
         "--hostile-users",
         type=count,
         metavar="N",
-        help="half of them slow (default: 2, compared 12)",
+        help="half of them slow (default: 2, compared 12, only slow ones 200), and a crowd",
     )
     add("--share-with-class", type=number(0, 1), default=0.1, metavar="X", help="of the pods")
     add("--mode", choices=("names", "nodes"), default="names", help="what the scheduler sends")
@@ -331,6 +348,7 @@ def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
         help="a service that runs already, on the manifest that loadtest.generator writes with the "
         "same flags; its memory, threads and descriptors are not judged",
     )
+    add("--ops-host", default="", metavar="URL", help="that service's --ops-bind, if it has one")
     add(
         "--max-body-bytes",
         type=some,
@@ -338,7 +356,8 @@ def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
         help="the service's limit (default: 64 MiB; with --host serve's default)",
     )
     add("--compare-hostile", action="store_true", help="is the scheduler's p99 twice as long?")
-    add("--rounds", type=some, default=2, metavar="N", help="of --compare-hostile")
+    add("--compare-slow", action="store_true", help="and beside users that are only slow?")
+    add("--rounds", type=some, default=2, metavar="N", help="of --compare-hostile, --compare-slow")
     add("--max-p99-ms", type=number(0), default=50.0, metavar="MS", help="limit for each verb")
     add(
         "--max-growth-mib",
@@ -350,11 +369,17 @@ def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
     arguments.add_out(parser, "for reports")
     flags = parser.parse_args(argv)
     if flags.hostile_users is None:
-        flags.hostile_users = 12 if flags.compare_hostile else 2
+        compared = 12 if flags.compare_hostile else 2
+        flags.hostile_users = _SLOW_USERS if flags.compare_slow else compared
     if flags.max_body_bytes is None:
         flags.max_body_bytes = DEFAULT_MAX_BODY_BYTES if flags.host else MAX_BODY_BYTES
-    if flags.host and urlsplit(flags.host).scheme != "http":
-        parser.error(f"--host {flags.host}: expected http://HOST:PORT")
+    if flags.compare_hostile and flags.compare_slow:
+        parser.error("--compare-hostile and --compare-slow: one at a time")
+    if flags.ops_host and not flags.host:
+        parser.error("--ops-host goes with --host")
+    for flag, where in (("--host", flags.host), ("--ops-host", flags.ops_host)):
+        if where and urlsplit(where).scheme != "http":
+            parser.error(f"{flag} {where}: expected http://HOST:PORT")
     try:
         ClusterSpec(flags.nodes, flags.shapes, flags.runtimeclasses, flags.seed)
     except ValueError as error:
@@ -368,7 +393,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             if flags.host:
                 _check_host(flags)
-                limits = _loaded(LoadTest(flags, flags.host, progress), flags)
+                limits = _loaded(LoadTest(flags, flags.host, flags.ops_host, progress), flags)
             else:
                 limits = _own_service(flags, progress)
         except (ServerError, OSError) as error:

@@ -13,6 +13,11 @@ def milliseconds(value: float) -> str:
     return f"{value:.2f}" if value < 100 else f"{value:.0f}"
 
 
+def processor(value: float) -> str:
+    """Milliseconds of processor time, which are fewer."""
+    return f"{value:.3f}" if value < 10 else f"{value:.1f}"
+
+
 def times(value: float) -> str:
     """A ratio."""
     return f"{value:.2f}x" if value < 10 else f"{value:.0f}x"
