@@ -19,7 +19,7 @@ from loadtest.bench import environment_line
 from loadtest.cases import HALF, NAMES, Asker, Bodies, Case
 from loadtest.comparing import Alternation, requests_for
 from loadtest.generator import Cluster, ClusterSpec
-from loadtest.processes import Server, ServerError, floor_command, running, serve_command
+from loadtest.processes import Address, Server, ServerError, floor_command, running, serve_command
 from loadtest.progress import Progress
 from loadtest.timing import Client
 
@@ -60,7 +60,7 @@ def _measure(flags: argparse.Namespace, progress: Progress) -> Rows:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         manifest = Path(folder) / "cluster.json"
         cluster.write_manifest(manifest)
-        commands = {name: command for name, (_, command) in _SERVERS.items()}
+        commands = {name: _SERVERS[name][1] for name in dict.fromkeys([FLOOR, *flags.servers])}
         commands[_SERVICE] = serve_command(manifest)
         servers = []
         for name, command in commands.items():
@@ -79,12 +79,14 @@ def _measure(flags: argparse.Namespace, progress: Progress) -> Rows:
 def _of_case(servers: Sequence[Server], case: Case, bodies: Bodies, requests: int) -> Rows:
     answer = _prepare(servers, case, next(bodies))
     sizes = {server.name: len(answer) for server in servers}
-    able = [server for server in servers if _keeps_connection(server, case, next(bodies))]
+    able = [server for server in servers if keeps_connection(server.address, case, next(bodies))]
     with contextlib.ExitStack() as stack:
         turns = Alternation(able, stack)
         times = turns.measure(case, bodies, requests, sizes)
         rows: Rows = []
         for name, called in _WORDS.items():
+            if name not in sizes:
+                continue
             row = [f"{case.nodes:,}", called]
             if name in times:
                 spent = turns.spent(name, case, bodies, requests, sizes)
@@ -115,9 +117,9 @@ def _prepare(servers: Sequence[Server], case: Case, body: bytes) -> bytes:
     return answer.body
 
 
-def _keeps_connection(server: Server, case: Case, body: bytes) -> bool:
+def keeps_connection(address: Address, case: Case, body: bytes) -> bool:
     """Whether a connection is kept alive over some requests of this size."""
-    with Client(server.address) as client:
+    with Client(address) as client:
         try:
             for _ in range(_KEPT_REQUESTS):
                 client.time(case.verb, body)
@@ -129,6 +131,13 @@ def _keeps_connection(server: Server, case: Case, body: bytes) -> bool:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = arguments.parser("stacks", "Compare servers that answer with what was prepared.")
     arguments.add_sizes(parser, "--sizes", SIZES, "names asked about")
+    parser.add_argument(
+        "--servers",
+        type=arguments.one_of(tuple(_SERVERS)),
+        default=",".join(_SERVERS),
+        metavar="NAME,NAME",
+        help=f"which, {FLOOR} always; of {', '.join(_SERVERS)}",
+    )
     parser.add_argument(
         "--requests",
         type=arguments.at_least_one,

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from loadtest import bench, growth, start
+from loadtest import bench, growth, stacks, start
+from loadtest.cases import HALF, NAMES, Case
+from loadtest.comparing import Result, Spent
 from loadtest.progress import Progress
 from loadtest.tables import markdown, terminal
-from loadtest.timing import percentile
+from loadtest.timing import Times, percentile
 
 
 def test_bench_compares_the_three_servers(
@@ -23,6 +25,40 @@ def test_bench_compares_the_three_servers(
     assert {each["case"]["verb"] for each in results} == {"filter", "prioritize", "preempt"}
     assert {name for each in results for name in each["times"]} == {"service", "floor", "plain"}
     assert all(each["times"]["service"]["requests"] == 4 for each in results)
+    assert all(each["spent"].keys() == {"service", "floor"} for each in results)
+    for each in (spent for result in results for spent in result["spent"].values()):
+        assert 0 < each["processor"] < 100
+        assert 0 < each["switches"] < 100
+
+
+@pytest.mark.parametrize(
+    ("processor", "switches", "p50", "told"),
+    [
+        pytest.param(0.12, 1.04, 2.0, [], id="all limits are kept"),
+        pytest.param(0.121, 1.0, 2.0, ["0.121 ms of processor time, limit 0.12 ms"], id="time"),
+        pytest.param(0.12, 1.06, 2.0, ["1.1 context switches, limit 1"], id="switches"),
+        pytest.param(0.12, 1.0, 2.01, ["2.01x the floor, limit 2.0x"], id="ratio"),
+    ],
+)
+def test_what_is_over_its_limit_is_told(
+    processor: float, switches: float, p50: float, told: list[str]
+) -> None:
+    times = {"service": Times(1, p50, p50, p50), "floor": Times(1, 1.0, 1.0, 1.0)}
+    case = Case("filter", NAMES, HALF, 10)
+    result = Result(case, 1, 1, times, {"service": Spent(processor, switches)})
+    assert bench.over_limit([result], None) == [f"{case}: {each}" for each in told]
+
+
+def test_a_long_tail_is_told() -> None:
+    tail = Result(
+        Case("filter", NAMES, HALF, 500),
+        1,
+        1,
+        {"service": Times(5_000, 1.0, 3.1, 1.0), "floor": Times(5_000, 1.0, 1.0, 1.0)},
+        {},
+    )
+    (line,) = bench.over_limit([], tail)
+    assert "p99/p50 3.10 (limit 3)" in line
 
 
 def test_bench_ends_with_one_line_when_a_server_does_not_start(
@@ -37,6 +73,19 @@ def test_bench_ends_with_one_line_when_a_server_does_not_start(
 def test_start_measures_a_fresh_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert start.main(["--nodes", "300", "--requests", "2", "--out", str(tmp_path)]) == 0
     assert "start-up until ready, s" in capsys.readouterr().out
+
+
+def test_stacks_compares_servers_that_answer_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--sizes=10,200", "--requests=3", "--servers=floor,floor-asyncio,own"]
+    assert stacks.main([*flags, "--out", str(tmp_path)]) == 0
+    table = capsys.readouterr().out
+    assert max(map(len, table.splitlines())) <= 100
+    for words in ("bare protocol, uvloop", "bare protocol, asyncio", "our server", "the service"):
+        assert table.count(words) == 2
+    assert "closes" not in table
+    assert "| our server" in (tmp_path / "stacks.md").read_text()
 
 
 def test_growth_edits_runtimeclasses_under_load(tmp_path: Path) -> None:
