@@ -73,7 +73,10 @@ def await_usage(pid: int, enough: Callable[[Usage], bool], seconds: float) -> Us
 
 
 def server_errors(address: Address) -> int:
-    """How many answers with 5xx the service has counted. Raises ServerError if it counts none."""
+    """How many answers that tell of a fault of the service it has counted.
+
+    Raises ServerError if it counts none at all.
+    """
     connection = http.client.HTTPConnection(*address, timeout=5)
     try:
         connection.request("GET", "/metrics")
@@ -83,4 +86,9 @@ def server_errors(address: Address) -> int:
     counted = _REQUESTS.findall(text)
     if not counted:
         raise ServerError("/metrics has no runtimeclass_extender_requests_total")
-    return round(sum(float(count) for code, count in counted if code.startswith("5")))
+    return round(sum(float(count) for code, count in counted if _is_fault(code)))
+
+
+def _is_fault(code: str) -> bool:
+    """501 and 505 are what a client is told that speaks another HTTP."""
+    return code.startswith("5") and code not in ("501", "505")
