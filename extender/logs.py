@@ -1,7 +1,11 @@
 """Log lines: one line each, text or JSON, to stderr. Fields travel in `extra`."""
 
+import atexit
 import json
 import logging
+import logging.handlers
+import os
+import queue
 import sys
 import time
 from typing import Final
@@ -9,6 +13,12 @@ from typing import Final
 import orjson
 
 from extender.printable import printable
+
+#: Lines that wait to be written, of some hundred bytes each; more are dropped and counted.
+MAX_WAITING_LINES: Final = 10_000
+
+#: What the end of a process gives those that wait.
+FINISH_SECONDS: Final = 1.0
 
 #: Attributes that every LogRecord has; whatever else it has came in by `extra`.
 _STANDARD: Final = frozenset(
@@ -72,10 +82,57 @@ class JSONFormatter(logging.Formatter):
         return _json(document)
 
 
+class _Unblocking(logging.handlers.QueueHandler):
+    """Hands lines to a thread that writes them, and drops them while there are too many.
+
+    So nobody who logs ever waits for whoever reads the log: with stderr a full pipe that nobody
+    reads, a verb would. Each process has a thread of its own, since none survives a fork.
+    """
+
+    def __init__(self, formatter: logging.Formatter) -> None:
+        super().__init__(queue.Queue(MAX_WAITING_LINES))
+        self._formatter = formatter
+        self._dropped = 0
+        self.begin()
+        os.register_at_fork(after_in_child=self.begin)
+        atexit.register(self.finish)
+
+    def begin(self) -> None:
+        """Start the thread, on a queue that no other process has locked."""
+        self._waiting: queue.Queue[logging.LogRecord] = queue.Queue(MAX_WAITING_LINES)
+        self.queue = self._waiting
+        writer = logging.StreamHandler(sys.stderr)
+        writer.setFormatter(self._formatter)
+        logging.handlers.QueueListener(self.queue, writer).start()
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """As it is: it stays in this process, and its fields are the formatter's business."""
+        return record
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        try:
+            if self._dropped:
+                self.queue.put_nowait(_told_of(self._dropped))
+                self._dropped = 0
+            self.queue.put_nowait(record)
+        except queue.Full:
+            self._dropped += 1
+
+    def finish(self) -> None:
+        """Let what waits be written, for a moment."""
+        deadline = time.monotonic() + FINISH_SECONDS
+        while not self._waiting.empty() and time.monotonic() < deadline:
+            time.sleep(FINISH_SECONDS / 100)
+
+
+def _told_of(dropped: int) -> logging.LogRecord:
+    text = f"{dropped} log lines were dropped: nobody read them in time"
+    return logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, (), None)
+
+
 def configure(log_format: str, verbosity: int) -> None:
     """Set up the root logger: INFO by default, DEBUG with -v."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JSONFormatter() if log_format == "json" else TextFormatter())
+    handler = _Unblocking(JSONFormatter() if log_format == "json" else TextFormatter())
     # What libraries warn of would stand between the lines as text of its own form.
     logging.captureWarnings(True)
     root = logging.getLogger()

@@ -39,6 +39,10 @@ MAX_HEAD: Final = 64 * 1024
 MAX_CHUNKS: Final = 64 * 1024
 MAX_CHUNK_OVERHEAD: Final = 16
 
+#: Complete requests that wait for the answers before theirs. Nobody who asks a scheduler extender
+#: sends a second request before the first is answered.
+MAX_PIPELINED: Final = 64
+
 #: A body in more pieces than this is joined on the way: a piece of one byte takes 50.
 MAX_PIECES: Final = 1024
 
@@ -81,6 +85,8 @@ class Connection(asyncio.Protocol):
         self._parser: Any = httptools.HttpRequestParser(self)
         self._refusal: Refusal | None = None
         self._head_size = 0
+        # Bytes of the bodies of requests that are complete and not answered.
+        self._queued = 0
         self._headers: list[Header] = []
         self._pieces: list[bytes] = []
         self.on_message_begin()
@@ -119,8 +125,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._tls = transport.get_extra_info("ssl_object") is not None
-        # pause_writing() then tells of any byte that the client does not take at once.
-        self._transport.set_write_buffer_limits(high=0)
+        # pause_writing() then tells when the client does not take all at once. Not 0: with TLS
+        # that is reached by nothing at all.
+        self._transport.set_write_buffer_limits(high=1, low=0)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -153,13 +160,11 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         # In other phases it is a handshake, 100 Continue or an error that is on its way.
         if self.phase is Phase.ANSWERING and self._transport is not None:
-            self._transport.pause_reading()
             self._enter(Phase.SENDING, self._all.limits.answer_seconds)
             self._all.hold(self, self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         if self.phase is Phase.SENDING and self._transport is not None:
-            self._transport.resume_reading()
             self._rest()
 
     # Reading
@@ -175,8 +180,11 @@ class Connection(asyncio.Protocol):
             raise _head_too_large()
         if self._wire_size > MAX_HEAD + MAX_CHUNK_OVERHEAD * self._received:
             raise Refusal(HTTPStatus.BAD_REQUEST, "a chunk's size line is too long")
-        if self._received > WORTH_COUNTING:
-            self._all.hold(self, self._received)
+        if len(self._requests) > MAX_PIPELINED:
+            text = f"more than {MAX_PIPELINED} requests at once"
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        if self._received > WORTH_COUNTING or self._queued > WORTH_COUNTING:
+            self._all.hold(self, self._received + self._queued)
         if rest:
             self._feed(rest)
 
@@ -256,6 +264,8 @@ class Connection(asyncio.Protocol):
         self._requests.append(
             Request(parser.get_method(), self._target, self._headers, body, keep_alive)
         )
+        self._queued += len(body)
+        self._received = self._wire_size = 0
         self._in_message, self._in_head, self._awaits_continue = False, True, False
         self._head_size = 0
 
@@ -288,8 +298,6 @@ class Connection(asyncio.Protocol):
         if isinstance(answer, Answer):
             self._send(request, answer)
         else:
-            assert self._transport is not None
-            self._transport.pause_reading()
             self._task = self._all.loop.create_task(self._wait_for(request, answer))
 
     async def _wait_for(self, request: Request, awaited: Awaitable[Answer]) -> None:
@@ -299,12 +307,11 @@ class Connection(asyncio.Protocol):
             answer = _failed()
         self._task = None
         if self._transport is not None:
-            self._transport.resume_reading()
             self._send(request, answer)
 
     def _send(self, request: Request, answer: Answer) -> None:
-        assert self._transport is not None
         self.served = True
+        self._queued -= len(request.body)
         self._keep_alive = request.keep_alive and not self._all.stopping
         head = answer.head(self._all.date, keep_alive=self._keep_alive)
         body = () if request.method == b"HEAD" else answer.chunks
@@ -333,8 +340,7 @@ class Connection(asyncio.Protocol):
 
     def _rest(self) -> None:
         """The answer is sent: go on with what was received meanwhile, or wait."""
-        assert self._transport is not None
-        self._all.hold(self, 0)
+        self._all.hold(self, self._received + self._queued)
         if not self._keep_alive or (self._deaf and not self._requests):
             self._linger()
         elif self._requests:

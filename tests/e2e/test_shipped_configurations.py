@@ -336,17 +336,18 @@ def _post_filter(port: int, context: ssl.SSLContext) -> Any:
 def test_a_scheduler_without_a_certificate_is_not_answered(
     way: Way, file: Path, tmp_path: Path
 ) -> None:
-    """With ignorable: true that opens every node; the log of kube-scheduler says why."""
+    """With ignorable: true that opens every node; both logs tell of it."""
     stripped = tmp_path / "stripped.yaml"
     lines = file.read_text().splitlines(keepends=True)
     kept = [line for line in lines if "certFile" not in line and "keyFile" not in line]
     stripped.write_text("".join(kept))
     where = way.cluster
     (port,) = free_ports(1)
-    with way.service(port), way.scheduler(stripped, port) as scheduler:
+    with way.service(port) as service, way.scheduler(stripped, port) as scheduler:
         _add_pod(where, file, "plain")
         until(lambda: bool(where.node_of("plain")))
-        until(lambda: "certificate required" in scheduler.log.read_text())
+        until(lambda: "a TLS handshake failed" in service.log)
+        until(lambda: "Skipping extender" in scheduler.log.read_text())
 
 
 @pytest.mark.parametrize("file", _BESIDE, ids=name_of)

@@ -547,7 +547,7 @@ def test_a_failing_application_is_answered_500_and_logged(tmp_path: Path, path: 
         answer = server.ask(get(path))
         assert (answer.status, answer.error) == (500, "internal error, see the log")
         assert server.ask(PING).body == b"ping"
-        assert "Traceback" in server.log()
+        assert eventually(lambda: "Traceback" in server.log())
 
 
 # Stopping
@@ -662,6 +662,19 @@ def test_requests_over_tls(tmp_path: Path) -> None:
         assert len(client.send(get("/zeros/20000000")).answer().body) == 20_000_000
         assert client.send(get("/pid", "Connection: close")).answer().status == 200
         assert client.ended()
+
+
+def test_answers_that_come_later_over_tls(tmp_path: Path) -> None:
+    """The answers of threads, and requests that arrive in several records."""
+    head = b"POST /fail/late HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n"
+    with running_tls(tmp_path) as (server, _), server.client() as client:
+        for _ in range(20):
+            assert client.send(get("/fail/late")).answer().status == 500
+            assert client.send(head).send(bytes(2000)).answer().status == 500
+            assert client.send(PING).answer().body == b"ping"
+            client.send(get("/fail/late") + PING)
+            assert client.answer().status == 500
+            assert client.answer().body == b"ping"
 
 
 def test_unfinished_handshakes_delay_nobody_and_are_cut_off(tmp_path: Path) -> None:
