@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -109,10 +109,13 @@ def _follow_manifests(
     def find_pod(namespace: str, name: str) -> Pod | None:
         return source.manifests.pods.get(f"{namespace}/{name}")
 
+    def known_pods() -> Collection[str]:
+        return source.manifests.pods.keys()
+
     source.start(preloaded)
     freeze()
     _LOG.info("serving", extra=_size(store.snapshot))
-    return replace(service, find_pod=find_pod), source.stop
+    return replace(service, find_pod=find_pod, known_pods=known_pods), source.stop
 
 
 def _follow_cluster(

@@ -1,6 +1,6 @@
 """The endpoints that people ask: explain, the RuntimeClasses, their nodes, a node's classes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,18 +13,22 @@ from extender.http.node_items import NodeItems
 from extender.http.service import ERROR_PREFIX, Service, UndecidedError
 from extender.http.verb_routes import PrioritizeRoute
 from extender.http.wire import BadRequestError, decode_args, encode, names_of
-from extender.names import NameRun
+from extender.names import NameRun, text_of
+from extender.objects import RuntimeClass
 from extender.printing import texts
 from extender.printing.documents import (
     Document,
+    class_document,
     class_nodes_document,
     classes_document,
     explanation_document,
     node_document,
     nodes_document,
+    nodes_list_document,
     scores_document,
     states_of,
 )
+from extender.printing.similar import did_you_mean
 from extender.printing.tables import Screen
 from extender.snapshot import Snapshot
 from extender.verbs.candidates import described_nodes, nodes_of
@@ -34,6 +38,9 @@ from extender.verbs.support import classes_of_node, nodes_of_class
 from extender.verdict import shown
 
 _MAX_LIMIT_DIGITS: Final = 9
+
+#: Nodes in a list of all, unless ?limit= says otherwise: what a person looks through, 200 KB.
+DEFAULT_LISTED_NODES: Final = 1000
 
 Text = Callable[[Mapping[str, Any], Screen], str]
 
@@ -88,7 +95,8 @@ class DebugRoutes:
             namespace, name = pod_key(request.args.get("pod", ""))
             pod = self._service.find_pod(namespace, name)
             if pod is None:
-                raise NotFoundError(f'Pod "{shown(namespace)}/{shown(name)}" not found')
+                asked_for = f"{namespace}/{name}"
+                raise _not_found("Pod", asked_for, self._service.known_pods())
             args = ExplainArgs(pod, None)
         return _answer(self._explanation(args, query), texts.explanation_text, query)
 
@@ -144,21 +152,40 @@ class DebugRoutes:
         document = classes_document(snapshot, counts, findings)
         return _answer(document, texts.classes_text, query)
 
+    def runtime_class(self, name: str) -> Response:
+        query, snapshot = read_query(request.args), self._synced()
+        runtime_class = _class_of(snapshot, name)
+        findings = check_classes(snapshot, self._service.support, self._service.policy)
+        counts = self._service.support.counts(snapshot).nodes
+        document = class_document(runtime_class, snapshot, counts, findings)
+        return _answer(document, texts.class_text, query)
+
     def class_nodes(self, name: str) -> Response:
         query, snapshot = read_query(request.args, "limit"), self._synced()
-        runtime_class = snapshot.runtime_classes.get(name)
-        if runtime_class is None:
-            raise NotFoundError(f'RuntimeClass "{shown(name)}" not found')
+        runtime_class = _class_of(snapshot, name)
         nodes = nodes_of_class(runtime_class, snapshot, self._service.policy)
         states = states_of(nodes.matching[: query.limit], snapshot)
         document = class_nodes_document(name, nodes, states, query.limit)
         return _answer(document, texts.class_nodes_text, query)
 
+    def nodes(self) -> Response:
+        query, snapshot = read_query(request.args, "limit"), self._synced()
+        limit = DEFAULT_LISTED_NODES if query.limit is None else query.limit
+        support, supported = self._service.support, dict[int, Sequence[str]]()
+        listed = []
+        for name in sorted(snapshot.nodes)[:limit]:
+            shape_id = snapshot.nodes[name]
+            if shape_id not in supported:
+                supported[shape_id] = support.classes(snapshot, shape_id)
+            listed.append((name, snapshot.shapes.shapes[shape_id - 1], supported[shape_id]))
+        document = nodes_list_document(listed, len(snapshot.nodes) - len(listed))
+        return _answer(document, texts.nodes_text, query)
+
     def node(self, name: str) -> Response:
         query, snapshot = read_query(request.args), self._synced()
         shape = snapshot.shape(name.encode("utf-8", "replace"))
         if shape is None:
-            raise NotFoundError(f'Node "{shown(name)}" not found')
+            raise _not_found("Node", name, map(text_of, snapshot.nodes))
         by_name = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
         classes = classes_of_node(shape, by_name, self._service.policy)
         return _answer(node_document(name, shape, classes), texts.node_text, query)
@@ -176,6 +203,18 @@ class DebugRoutes:
             raise UndecidedError(f"{ERROR_PREFIX}nodes not synced yet")
 
 
+def _class_of(snapshot: Snapshot, name: str) -> RuntimeClass:
+    """Raises NotFoundError."""
+    runtime_class = snapshot.runtime_classes.get(name)
+    if runtime_class is None:
+        raise _not_found("RuntimeClass", name, snapshot.runtime_classes)
+    return runtime_class
+
+
+def _not_found(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
+    return NotFoundError(f'{kind} "{shown(name)}" not found{did_you_mean(name, known)}')
+
+
 def _answer(document: Document, text: Text, query: Query) -> Response:
     if query.text:
         return Response(text(document, Screen()), content_type="text/plain; charset=utf-8")
@@ -188,6 +227,10 @@ def install_debug(app: Flask, service: Service) -> None:
     app.add_url_rule("/prioritize", "prioritize", routes.prioritize, methods=["POST"])
     app.add_url_rule("/runtimeclasses", "runtimeclasses", routes.runtime_classes, methods=["GET"])
     app.add_url_rule(
+        "/runtimeclasses/<name>", "runtimeclass", routes.runtime_class, methods=["GET"]
+    )
+    app.add_url_rule(
         "/runtimeclasses/<name>/nodes", "class_nodes", routes.class_nodes, methods=["GET"]
     )
+    app.add_url_rule("/nodes", "nodes", routes.nodes, methods=["GET"])
     app.add_url_rule("/nodes/<name>", "node", routes.node, methods=["GET"])

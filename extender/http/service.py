@@ -1,6 +1,6 @@
 """What the routes need of the rest of the program, and how they find a pod's RuntimeClass."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Protocol
@@ -54,6 +54,10 @@ def no_pods(namespace: str, name: str) -> Pod | None:
     return None
 
 
+def no_known_pods() -> Collection[str]:
+    return ()
+
+
 class NodeEvents(Protocol):
     """Waits a moment for the news that kube-scheduler may have before us."""
 
@@ -71,7 +75,10 @@ def no_node_events(judged: Snapshot, *, tried_before: bool) -> Iterable[Snapshot
 
 @dataclass(frozen=True)
 class Service:
-    """Everything a route may use, made once by the server."""
+    """Everything a route may use, made once by the server.
+
+    known_pods gives NAMESPACE/NAME of those that are held, to suggest one for a misspelt name.
+    """
 
     source: SnapshotSource
     metrics: Metrics
@@ -80,6 +87,7 @@ class Service:
     policy: Policy = field(default_factory=Policy)
     lookup: RuntimeClassLookup = no_lookup
     find_pod: PodLookup = no_pods
+    known_pods: Callable[[], Collection[str]] = no_known_pods
     node_events: NodeEvents = no_node_events
     serve_metrics: bool = True
 

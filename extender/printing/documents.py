@@ -11,7 +11,7 @@ from extender.checks.finding import Finding, Severity
 from extender.names import text_of
 from extender.objects import RuntimeClass, Shape, Toleration
 from extender.snapshot import Snapshot
-from extender.verbs.explain import Explanation
+from extender.verbs.explain import Explanation, ReasonGroup
 from extender.verbs.explain_scores import NodeScore
 from extender.verbs.support import ClassNodes, node_state
 from extender.verdict import Reason
@@ -23,6 +23,7 @@ NAMED_NODES: Final = 5
 
 
 def explanation_document(explanation: Explanation) -> Document:
+    """leftOut is how many nodes a reason has beyond those it names, and how many in all."""
     pod = explanation.pod
     return {
         "pod": f"{pod.namespace or 'default'}/{pod.name}",
@@ -37,15 +38,21 @@ def explanation_document(explanation: Explanation) -> Document:
                 "origin": group.origin.value,
                 "count": len(group.nodes),
                 "nodes": _texts(group.nodes[:NAMED_NODES]),
+                "leftOut": _left_out(group),
             }
             for group in explanation.reasons
         ],
+        "leftOut": sum(map(_left_out, explanation.reasons)),
         "requirements": [
             {"kind": each.kind, "text": each.text, "origin": each.origin.value}
             for each in explanation.requirements
         ],
         "warnings": list(explanation.warnings),
     }
+
+
+def _left_out(group: ReasonGroup) -> int:
+    return max(0, len(group.nodes) - NAMED_NODES)
 
 
 def nodes_document(explanation: Explanation) -> Mapping[str, str]:
@@ -67,11 +74,7 @@ def classes_document(
     snapshot: Snapshot, matching: Mapping[str, int], findings: Iterable[Finding]
 ) -> Document:
     """Every class by name, with how many nodes match it, and the findings that are about it."""
-    warnings: dict[str, list[str]] = {}
-    for finding in findings:
-        if finding.severity is not Severity.ADVICE:
-            for name in finding.runtime_classes:
-                warnings.setdefault(name, []).append(f"{finding.what}: {finding.why}")
+    warnings = _warnings_by_class(findings)
     classes = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
     total = len(snapshot.nodes)
     return {
@@ -80,6 +83,27 @@ def classes_document(
             for each in classes
         ]
     }
+
+
+def class_document(
+    runtime_class: RuntimeClass,
+    snapshot: Snapshot,
+    matching: Mapping[str, int],
+    findings: Iterable[Finding],
+) -> Document:
+    """One class of the snapshot, as it stands in the list of all."""
+    name, total = runtime_class.name, len(snapshot.nodes)
+    warnings = _warnings_by_class(findings).get(name, [])
+    return _class_document(runtime_class, matching.get(name, 0), total, warnings)
+
+
+def _warnings_by_class(findings: Iterable[Finding]) -> Mapping[str, list[str]]:
+    warnings: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.severity is not Severity.ADVICE:
+            for name in finding.runtime_classes:
+                warnings.setdefault(name, []).append(f"{finding.what}: {finding.why}")
+    return warnings
 
 
 def _class_document(
@@ -143,12 +167,34 @@ def class_nodes_document(
     }
 
 
+def nodes_list_document(
+    listed: Sequence[tuple[bytes, Shape, Sequence[str]]], left_out: int
+) -> Document:
+    """Nodes with the names of the classes they support; leftOut is how many are not listed."""
+    return {
+        "items": [
+            {
+                "node": text_of(name),
+                "handlers": _handlers(shape),
+                "supported": supported,
+                "state": list(node_state(shape)),
+            }
+            for name, shape, supported in listed
+        ],
+        "leftOut": left_out,
+    }
+
+
+def _handlers(shape: Shape) -> list[str]:
+    return sorted(each.name for each in shape.handlers)
+
+
 def node_document(
     name: str, shape: Shape, classes: Sequence[tuple[RuntimeClass, Reason | None]]
 ) -> Document:
     return {
         "node": name,
-        "handlers": sorted(each.name for each in shape.handlers),
+        "handlers": _handlers(shape),
         "supported": [each.name for each, reason in classes if reason is None],
         "notSupported": [
             {"runtimeClass": each.name, "reason": reason.text, "code": reason.code.value}

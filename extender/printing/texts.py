@@ -6,9 +6,11 @@ Whatever stems from a pod or the cluster passes `shown` on its way to a terminal
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from extender.objects import Toleration
 from extender.printable import printable
 from extender.printing.documents import NAMED_NODES
 from extender.printing.tables import Cell, Colour, Row, Screen, paragraph, table
+from extender.verbs.explain_requirements import toleration_text
 from extender.verdict import shown
 
 Document = Mapping[str, Any]
@@ -138,6 +140,40 @@ def classes_text(document: Document, screen: Screen) -> str:
         parts.append("\n" + _heading(screen, "Warnings:"))
         parts += [paragraph(screen, _safe(each), "  ", "- ") for each in warnings]
     return "".join(parts)
+
+
+def class_text(document: Document, screen: Screen) -> str:
+    """One RuntimeClass: its line of the list, and what the list has no room for."""
+    parts = [classes_text({"items": [document]}, screen)]
+    rows: list[Row] = [["toleration", _safe(_toleration(each))] for each in document["tolerations"]]
+    rows += [
+        ["overhead", _safe(f"{name}={amount}")]
+        for name, amount in sorted(document["overhead"].items())
+    ]
+    if rows:
+        parts.append("\n" + table(screen, ("FIELD", "VALUE"), rows))
+    return "".join(parts)
+
+
+def _toleration(fields: Document) -> str:
+    """As `kubectl describe` prints it, as in explain."""
+    names = ("key", "operator", "value", "effect")
+    return toleration_text(Toleration(*(fields.get(name, "") for name in names)))
+
+
+def nodes_text(document: Document, screen: Screen) -> str:
+    """Every node, a line each."""
+    rows: list[Row] = [
+        [
+            shown(each["node"]),
+            _safe(", ".join(each["supported"])),
+            _safe(", ".join(each["state"])),
+        ]
+        for each in document["items"]
+    ]
+    text = table(screen, ("NODE", "SUPPORTED", "STATE"), rows)
+    left_out = document["leftOut"]
+    return f"{text}\nleft out: {left_out} (?limit= lists more)\n" if left_out else text
 
 
 def _matching_cell(count: int) -> Cell:

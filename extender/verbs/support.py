@@ -6,7 +6,7 @@ Checks 3 to 5 with the class's own tolerations, condition taints left aside
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from extender.objects import RuntimeClass, Shape, Toleration
@@ -139,6 +139,12 @@ class Support:
         }
         return SupportCounts(by_name, by_count)
 
+    def classes(self, snapshot: Snapshot, shape_id: int) -> Sequence[str]:
+        """The names, in order, of the classes that a node of the shape supports."""
+        found = self._of(snapshot)
+        by_label, others = found.supported[shape_id - 1]
+        return sorted(name for n in (*by_label, *others) for name in found.index.alike[n].names)
+
     def _of(self, snapshot: Snapshot) -> _Remembered:
         known, shapes = self._remembered, snapshot.shapes.shapes
         if known.runtime_classes is not snapshot.runtime_classes:
@@ -175,7 +181,7 @@ def nodes_of_class(runtime_class: RuntimeClass, snapshot: Snapshot, policy: Poli
         for code in group.codes:
             reason = table.reasons[code]
             assert reason is not None
-            told = Reason(reason.code, group.text, reason.plain)
+            told = replace(reason, text=group.text)
             by_code.setdefault(reason.code, (told, []))[1].append(code)
         groups += [(told, verdicts.select(names, same)) for told, same in by_code.values()]
     groups.sort(key=lambda each: (-len(each[1]), each[0].text, each[0].code))

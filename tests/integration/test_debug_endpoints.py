@@ -47,6 +47,7 @@ def test_a_pod_of_the_manifests_is_explained(sample: Server) -> None:
         "total",
         "summary",
         "reasons",
+        "leftOut",
         "requirements",
         "warnings",
     ]
@@ -58,7 +59,16 @@ def test_a_pod_of_the_manifests_is_explained(sample: Server) -> None:
         "origin": "Pod",
         "count": 2,
         "nodes": ["kata-1", "kata-2"],
+        "leftOut": 0,
     }
+
+
+def test_an_explanation_says_how_many_nodes_it_does_not_name(sample: Server) -> None:
+    answer = get(sample, "/explain?pod=default/kata")
+    assert [each["leftOut"] for each in answer["reasons"]] == [3, 0, 0, 0]
+    assert answer["leftOut"] == 3
+    for each in answer["reasons"]:
+        assert each["count"] == len(each["nodes"]) + each["leftOut"]
 
 
 def test_a_posted_pod_is_explained_as_the_same_pod_of_the_cluster(sample: Server) -> None:
@@ -148,6 +158,36 @@ def test_the_nodes_of_a_class_are_cut_by_the_limit(sample: Server) -> None:
     assert get(sample, "/runtimeclasses/kata/nodes?limit=0")["leftOut"] == 13
 
 
+def test_one_class_is_told_as_in_the_list(sample: Server) -> None:
+    listed = get(sample, "/runtimeclasses")["items"]
+    assert [get(sample, f"/runtimeclasses/{each['name']}") for each in listed] == listed
+    status, body, _ = sample.request("GET", "/runtimeclasses/kata?output=text")
+    assert status == 200
+    for said in (b"kata-qemu", b"dedicated=kata:NoSchedule", b"memory=160Mi", b"kata-3"):
+        assert said in body
+
+
+def test_every_node_is_listed_with_the_classes_it_supports(sample: Server) -> None:
+    answer = get(sample, "/nodes")
+    assert answer["leftOut"] == 0
+    assert [each["node"] for each in answer["items"]] == sorted(
+        each["node"] for each in answer["items"]
+    )
+    assert len(answer["items"]) == 13
+    for each in answer["items"]:
+        single = get(sample, f"/nodes/{each['node']}")
+        del single["notSupported"]
+        assert each == single
+    cut = get(sample, "/nodes?limit=2")
+    assert cut == {"items": answer["items"][:2], "leftOut": 11}
+    status, body, _ = sample.request("GET", "/nodes?limit=12&output=text")
+    assert status == 200
+    assert [line for line in body.split(b"\n") if line.startswith(b"gvisor-3 ")] == [
+        b"gvisor-3    gvisor, runc   unschedulable"
+    ]
+    assert body.endswith(b"\nleft out: 1 (?limit= lists more)\n")
+
+
 def test_the_classes_of_a_node(sample: Server) -> None:
     answer = get(sample, "/nodes/kata-3")
     assert answer["handlers"] == ["", "runc"]
@@ -180,7 +220,14 @@ def test_the_classes_of_a_node(sample: Server) -> None:
         pytest.param("/runtimeclasses/kata/nodes?limit=%D9%A3", 400, "limit", id="Arabic limit"),
         pytest.param("/nodes/none", 404, "none", id="no such node"),
         pytest.param("/nodes/%ED%A0%80", 404, "not found", id="no UTF-8"),
-        pytest.param("/nodes", 404, "", id="no list of nodes"),
+        pytest.param("/explain?pod=default/kat", 404, 'mean "default/kata"', id="pod misspelt"),
+        pytest.param("/explain?pod=defualt/kata", 404, '"default/kata"', id="namespace misspelt"),
+        pytest.param("/runtimeclasses/kta", 404, 'mean "kata"?', id="class misspelt"),
+        pytest.param("/runtimeclasses/gVisor/nodes", 404, '"gvisor"', id="class in capitals"),
+        pytest.param("/nodes/kata1", 404, '"kata-1"', id="node misspelt"),
+        pytest.param("/nodes?limit=all", 400, "limit", id="limit of the list of nodes"),
+        pytest.param("/nodes?nodes=all", 400, "nodes", id="parameter of another endpoint"),
+        pytest.param("/nodes/", 404, "no such path", id="a slash too many behind nodes"),
     ],
 )
 def test_what_is_asked_wrongly_is_told_in_one_line(
@@ -221,6 +268,8 @@ def test_a_body_that_cannot_be_read_is_a_400(sample: Server, body: bytes, place:
         "/runtimeclasses?",
         "/runtimeclasses/kata/nodes?limit=1",
         "/nodes/kata-1?",
+        "/nodes?limit=9",
+        "/runtimeclasses/kata?",
     ],
 )
 def test_text_is_a_table_of_no_more_than_100_columns(sample: Server, path: str) -> None:

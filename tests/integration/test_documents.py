@@ -2,6 +2,7 @@
 
 import pytest
 
+from extender.verdict import POD_SELECTOR, handler_absent, selector_mismatch
 from tests.documented import rewritten
 from tests.processes import ROOT
 
@@ -26,7 +27,20 @@ def test_the_outputs_in_a_document_are_real(name: str) -> None:
         "didn't match Pod's node affinity/selector",
         "node(s) had untolerated taint(s)",
         "node(s) were unschedulable",
+        "node(s) didn't satisfy plugin(s)",
+        "does not parse and so",
     ],
 )
 def test_every_reason_is_shown(said: str) -> None:
     assert said in (ROOT / "docs" / "explain.md").read_text()
+
+
+def test_the_first_paragraph_tells_which_event_comes_beside_the_plugin_and_which_instead() -> None:
+    """Beside it NodeAffinity speaks first, and only explain names the class's label."""
+    paragraph = " ".join((ROOT / "README.md").read_text().split("\n\n")[1].split())
+    beside, instead = paragraph.split("Instead of the plugin, the event itself says so")
+    selector = f"`5 {selector_mismatch('gvisor', (('sandbox', 'gvisor'),)).text}`"
+    assert f"event still says `5 {POD_SELECTOR.text}`" in beside
+    assert beside.index("Beside") < beside.index("event") < beside.index("`explain`")
+    assert beside.index("`explain`") < beside.index(selector)
+    assert f"`2 {handler_absent('gvisor', 'runsc').text}`" in instead

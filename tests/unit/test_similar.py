@@ -1,0 +1,35 @@
+"""Names suggested for a misspelt one."""
+
+import time
+
+import pytest
+
+from extender.printing.similar import did_you_mean
+
+#: Beside kube-scheduler's calls; processor time, whatever else the machine does.
+SECONDS = 0.1
+
+
+@pytest.mark.parametrize(
+    ("asked", "known", "said"),
+    [
+        pytest.param("kta", ["gvisor", "kata"], '; did you mean "kata"?', id="one"),
+        pytest.param(
+            "kata-", ["kata-1", "kata-2"], '; did you mean "kata-2" or "kata-1"?', id="two"
+        ),
+        pytest.param("xyz", ["gvisor", "kata"], "", id="nothing like it"),
+        pytest.param("kata", [], "", id="nothing at all"),
+        pytest.param("k" * 300, ["k" * 253], "", id="longer than a name"),
+        pytest.param("a\x1bb", ["a\x1bc"], '; did you mean "a?c"?', id="no control characters"),
+    ],
+)
+def test_names_that_look_alike_are_suggested(asked: str, known: list[str], said: str) -> None:
+    assert did_you_mean(asked, known) == said
+
+
+def test_among_many_nodes_a_neighbour_is_found_in_no_time() -> None:
+    names = [f"ip-10-0-{n // 250}-{n % 250}.eu-central-1.compute.internal" for n in range(65_000)]
+    started = time.process_time()
+    said = did_you_mean("ip-10-0-7-11.eu-central-1.compute.internl", names)
+    assert time.process_time() - started < SECONDS
+    assert '"ip-10-0-7-11.eu-central-1.compute.internal"' in said
