@@ -37,7 +37,7 @@ class MetaVictims(
 ):
     """extenderv1.MetaVictims: the pods to evict from one node, by UID."""
 
-    pods: list[_MetaPod | None] | None = None
+    pods: list[_MetaPod] | None = None
     violations: _Int64 | None = None
 
 
@@ -57,7 +57,7 @@ class _Victims(
     gc=False,
     rename={"pods": "Pods", "violations": "NumPDBViolations"},
 ):
-    pods: list[_WholePod | None] | None = None
+    pods: list[_WholePod] | None = None
     violations: _Int64 | None = None
 
 
@@ -113,7 +113,7 @@ def _identified(raw: Raw) -> Mapping[str, MetaVictims]:
     for name, victims in found.items():
         pods = (victims.pods if victims else None) or []
         identified[name] = MetaVictims(
-            [pod.identified if pod else _MetaPod() for pod in pods],
+            [pod.identified for pod in pods],
             victims.violations if victims else None,
         )
     return identified
@@ -122,9 +122,9 @@ def _identified(raw: Raw) -> Mapping[str, MetaVictims]:
 def _victims_in_any_spelling(
     raw: Raw, place: str, read_pod: Callable[[Raw, str], _MetaPod]
 ) -> Mapping[str, MetaVictims]:
-    """Victims whose keys are written in another case, or stand beside unknown ones.
+    """Victims whose keys are written in another case, or stand beside unknown ones, or nulls.
 
-    Raises BadRequestError.
+    A null among the pods is Go's zero value: a pod without a UID. Raises BadRequestError.
     """
     by_node = decode_or_refuse(raw, dict[str, Raw], place)
     return {
@@ -157,7 +157,8 @@ def _whole_pod(raw: Raw, place: str) -> _MetaPod:
 def encode_victims(victims: Mapping[str, MetaVictims]) -> Chunks:
     """ExtenderPreemptionResult. Never a null: kube-scheduler would dereference it."""
     for each in victims.values():
-        # A null among the pods is Go's zero value too: a pod without a UID.
-        each.pods = [_MetaPod((pod.uid if pod else None) or "") for pod in each.pods or ()]
+        each.pods = each.pods or []
         each.violations = each.violations or 0
+        for pod in each.pods:
+            pod.uid = pod.uid or ""
     return [b'{"NodeNameToMetaVictims":', encode(victims), b"}"]
