@@ -84,7 +84,7 @@ def test_a_command_and_an_endpoint_answer_the_same() -> None:
         pytest.param(["explain", "-f", "/none", *CLUSTER], "No such file", id="no such file"),
         pytest.param(
             ["explain", "-f", str(SAMPLES / "pods" / "pods.yaml"), *CLUSTER],
-            "8 Pods, name one",
+            "9 Pods, name one",
             id="several pods",
         ),
         pytest.param(
