@@ -25,7 +25,7 @@ def test_a_reason_becomes_text_in_one_place() -> None:
     ("what", "places"),
     [
         pytest.param(r"(?<!\w)Finding\($", ["checks/", "commands/probing.py"], id="findings"),
-        pytest.param(r"(?<!\w)Refusal\([_f]", ["admission/merging.py"], id="refusals"),
+        pytest.param(r"pod rejected: ", ["admission/merging.py"], id="refusals"),
         pytest.param(r"def warnings_of\(", ["verbs/explain_warnings.py"], id="warnings"),
     ],
 )
