@@ -7,7 +7,7 @@ but Pod and Node, which hold mappings. Decoding from JSON stands in `extender.de
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
@@ -41,14 +41,41 @@ class Taint:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Toleration:
-    """One of a pod's or RuntimeClass's tolerations; tolerationSeconds plays no part in matching."""
+class Toleration(NamedTuple):
+    """One of a pod's or RuntimeClass's tolerations; "" stands for what is absent.
+
+    seconds is tolerationSeconds, None where there is none. Matching does not look at it, so the
+    verbs read a pod's tolerations without it.
+    """
 
     key: str = ""
     operator: str = ""
     value: str = ""
     effect: str = ""
+    seconds: int | None = None
+
+
+def untimed(toleration: Toleration) -> Toleration:
+    """The toleration as matching sees it: without seconds."""
+    return toleration if toleration.seconds is None else toleration._replace(seconds=None)
+
+
+def fields_of(toleration: Toleration) -> dict[str, object]:
+    """The toleration as the API writes it: only the fields that are there."""
+    key, operator, value, effect, seconds = toleration
+    fields: dict[str, object] = {
+        name: text
+        for name, text in (
+            ("key", key),
+            ("operator", operator),
+            ("value", value),
+            ("effect", effect),
+        )
+        if text
+    }
+    if seconds is not None:
+        fields["tolerationSeconds"] = seconds
+    return fields
 
 
 #: Tolerations of a pod, and characters in them, up to which they are worth remembering. A pod's
@@ -107,8 +134,8 @@ class RuntimeClass:
     """A node.k8s.io/v1 RuntimeClass. Compared by identity: a changed class is another object.
 
     node_selector holds (key, value) pairs sorted by key; overhead is podFixed as it was written.
-    The last three fields are what admission alone looks at: whether the class has an overhead and
-    a scheduling at all, be they empty, and the tolerationSeconds of its tolerations.
+    The last two fields are what admission alone looks at: whether the class has an overhead and a
+    scheduling at all, be they empty.
     """
 
     name: str
@@ -120,7 +147,6 @@ class RuntimeClass:
     creation_timestamp: str = ""
     has_overhead: bool = False
     has_scheduling: bool = False
-    toleration_seconds: tuple[int | None, ...] = ()
 
     def same_as(self, other: "RuntimeClass") -> bool:
         """Whether both say the same, so that one can stand for the other."""

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from extender.admission.merging import Changes, MergedTolerations
 from extender.admission.pod import ReviewedPod
-from extender.validation.tolerations import TolerationFields
+from extender.objects import fields_of
 
 #: Up to that many tolerations are appended one by one; kube-apiserver copies the list each time.
 MAX_APPENDED: Final = 16
@@ -55,7 +55,7 @@ def _node_selector(pod: ReviewedPod, entries: Mapping[str, str]) -> list[Operati
 
 def _tolerations(pod: ReviewedPod, merged: MergedTolerations) -> list[Operation]:
     path = "/spec/tolerations"
-    added = [_item(each) for each in merged.added]
+    added = [fields_of(each) for each in merged.added]
     if not merged.kept:
         return [_add(path, added)]
     if not merged.dropped and len(added) <= MAX_APPENDED:
@@ -63,19 +63,3 @@ def _tolerations(pod: ReviewedPod, merged: MergedTolerations) -> list[Operation]
     items = pod.toleration_items()
     kept: list[Raw | Operation] = [items[place] for place in merged.kept]
     return [{"op": "replace", "path": path, "value": [*kept, *added]}]
-
-
-def _item(toleration: TolerationFields) -> Operation:
-    item: Operation = {
-        name: text
-        for name, text in (
-            ("key", toleration.key),
-            ("operator", toleration.operator),
-            ("value", toleration.value),
-            ("effect", toleration.effect),
-        )
-        if text
-    }
-    if toleration.seconds is not None:
-        item["tolerationSeconds"] = toleration.seconds
-    return item

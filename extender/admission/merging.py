@@ -10,13 +10,12 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from extender.admission.covering import surviving
 from extender.admission.pod import ReviewedPod
-from extender.admission.tolerations import surviving
-from extender.objects import RuntimeClass
+from extender.objects import RuntimeClass, Toleration
 from extender.predicates.node_selector import conflicting_key
 from extender.validation import amounts_equal_in_pods, canonical_quantity
 from extender.validation.errors import go_quote
-from extender.validation.tolerations import TolerationFields
 from extender.verdict import MAX_QUOTED, shown
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -52,7 +51,7 @@ class MergedTolerations:
     """`kept` are places in the pod's list, in order; `added` are the class's, behind them."""
 
     kept: Sequence[int]
-    added: Sequence[TolerationFields]
+    added: Sequence[Toleration]
     dropped: int
 
 
@@ -131,18 +130,9 @@ def _conflict(key: str, of_pod: str, of_class: str) -> Refusal:
 def _merged(pod: ReviewedPod, runtime_class: RuntimeClass) -> MergedTolerations | None:
     """None when the pod's list is what it should be."""
     of_pod = pod.tolerations() or []
-    of_class = tolerations_of_class(runtime_class)
+    of_class = runtime_class.tolerations
     places = surviving(of_pod, of_class)
     kept = [place for place in places if place < len(of_pod)]
     added = [of_class[place - len(of_pod)] for place in places[len(kept) :]]
     dropped = len(of_pod) - len(kept)
     return MergedTolerations(kept, added, dropped) if added or dropped else None
-
-
-def tolerations_of_class(runtime_class: RuntimeClass) -> list[TolerationFields]:
-    """The class's tolerations with their seconds."""
-    seconds = runtime_class.toleration_seconds or (None,) * len(runtime_class.tolerations)
-    return [
-        TolerationFields(each.key, each.operator, each.value, each.effect, of_each)
-        for each, of_each in zip(runtime_class.tolerations, seconds, strict=True)
-    ]

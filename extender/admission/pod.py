@@ -12,9 +12,10 @@ from extender.decoding import (
     decode,
     quantities_of,
     strings,
+    timed_tolerations_of,
 )
+from extender.objects import Toleration
 from extender.validation import parse_quantity
-from extender.validation.tolerations import TolerationFields
 
 T = TypeVar("T")
 
@@ -107,14 +108,14 @@ class ReviewedPod:
         raw = _read(self._spec.node_selector, dict[str, str | None], "Pod.spec.nodeSelector")
         return None if raw is None else strings(raw)
 
-    def tolerations(self) -> list[TolerationFields] | None:
+    def tolerations(self) -> list[Toleration] | None:
         """None where the pod has no list of them."""
         raw = _read(self._spec.tolerations, list[RawTimedToleration | None], "Pod.spec.tolerations")
         if raw is None:
             return None
         # Equal ones are one object: half a million of them fit into a pod.
-        known: dict[TolerationFields, TolerationFields] = {}
-        return [known.setdefault(each, each) for each in map(_fields_of, raw)]
+        known: dict[Toleration, Toleration] = {}
+        return [known.setdefault(each, each) for each in timed_tolerations_of(raw)]
 
     def toleration_items(self) -> list[Raw]:
         """The tolerations byte for byte as they came, in the same order."""
@@ -169,15 +170,3 @@ def _is_privileged_or_windows(isolation: _Isolation) -> bool:
 
 def _read(raw: Raw, kind: type[T], place: str) -> T | None:
     return None if raw == _NULL else decode(raw, kind, place)
-
-
-def _fields_of(raw: RawTimedToleration | None) -> TolerationFields:
-    if raw is None:
-        return TolerationFields("", "", "", "", None)
-    return TolerationFields(
-        raw.key or "",
-        raw.operator or "",
-        raw.value or "",
-        raw.effect or "",
-        raw.toleration_seconds,
-    )

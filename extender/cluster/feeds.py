@@ -15,36 +15,21 @@ from extender.cluster.api_objects import is_older, revision
 from extender.cluster.store import ObservedNode, SnapshotStore, canonical_labels
 from extender.decoding import (
     DecodeError,
-    RawHandler,
+    NodeReader,
+    NodeTraits,
+    RawNode,
     RawRuntimeClass,
-    RawTaint,
     decode,
-    handlers_of,
-    is_docker,
-    is_windows,
+    labels_of,
     runtime_class_of,
-    strings,
-    taints_of,
+    traits_of,
 )
-from extender.objects import Node, RuntimeClass, Shape, shape_of
+from extender.objects import RuntimeClass, Shape, shape_of
 from extender.validation import validate_node_name
 
-_NULL: Final = Raw(b"null")
-_NO_LABELS: Final = b"{}"
-
-#: Different (taints, handlers) remembered so that nodes share them; a cluster has a few dozen,
-#: but each taint with a timeAdded is another one.
-MAX_SOURCES: Final = 4096
-
-_Taints: Final[type[list[RawTaint | None] | None]] = (
-    list[RawTaint | None] | None  # type: ignore[assignment]  # a union is a type to msgspec
-)
-_Handlers: Final[type[list[RawHandler | None] | None]] = (
-    list[RawHandler | None] | None  # type: ignore[assignment]  # a union is a type to msgspec
-)
-_Labels: Final[type[dict[str, str | None] | None]] = (
-    dict[str, str | None] | None  # type: ignore[assignment]  # a union is a type to msgspec
-)
+#: Different traits of nodes remembered, so that nodes share their shapes; a cluster has a few
+#: dozen, but each taint with a timeAdded makes another one.
+MAX_TRAITS: Final = 4096
 
 
 class Held(Struct, gc=False):
@@ -174,56 +159,14 @@ def _check_kind(found: str | None, kind: str) -> None:
         raise DecodeError(f"expected a {kind}, got kind {found!r}")
 
 
-class _NodeMetadata(Struct, rename="camel"):
-    name: str | None = None
-    resource_version: str | None = None
-    labels: Raw = _NULL
-
-
-class _NodeSpec(Struct):
-    taints: Raw = _NULL
-    unschedulable: bool | None = None
-
-
-class _NodeInfo(Struct, rename="camel"):
-    container_runtime_version: str | None = None
-    operating_system: str | None = None
-
-
-class _NodeStatus(Struct, rename="camel"):
-    runtime_handlers: Raw = _NULL
-    node_info: _NodeInfo | None = None
-
-
-class _NodeObject(Struct):
-    kind: str | None = None
-    metadata: _NodeMetadata | None = None
-    spec: _NodeSpec | None = None
-    status: _NodeStatus | None = None
-
-
-_NO_SPEC: Final = _NodeSpec()
-_NO_STATUS: Final = _NodeStatus()
-_NO_INFO: Final = _NodeInfo()
-_NO_METADATA: Final = _NodeMetadata()
-
-
-class _Source(Struct, frozen=True, gc=False):
-    """All that decides of a node but its labels, as it came, and the shape it makes."""
-
-    taints: bytes
-    handlers: bytes
-    unschedulable: bool
-    docker: bool
-    windows: bool
-    bare: Shape
-
-
 class HeldNode(Held, gc=False):
-    """About 50 bytes; labels are the store's own bytes, sources are shared between nodes."""
+    """About 50 bytes; labels are the store's own bytes, shapes are shared between nodes.
+
+    bare is the node's shape without selector entries.
+    """
 
     labels: bytes
-    source: _Source
+    bare: Shape
 
 
 class NodeFeed(Feed[HeldNode]):
@@ -238,50 +181,37 @@ class NodeFeed(Feed[HeldNode]):
     def __init__(self, store: SnapshotStore) -> None:
         super().__init__()
         self._store = store
-        self._sources: dict[tuple[bytes, bytes, bool, bool, bool], _Source] = {}
+        self._reader = NodeReader()
+        self._bare_shapes: dict[NodeTraits, Shape] = {}
 
     def _decode(self, raw: Raw) -> Seen[HeldNode]:
-        node = decode(raw, _NodeObject, "Node")
+        node = decode(raw, RawNode, self.kind)
         _check_kind(node.kind, self.kind)
-        metadata, spec = node.metadata or _NO_METADATA, node.spec or _NO_SPEC
-        name = (metadata.name or "").encode()
+        name = node.name.encode()
         before = self._held.get(name)
         if before is None:
-            _checked_name(metadata.name)
-        labels = bytes(metadata.labels)
-        source = self._source(spec, node.status or _NO_STATUS, labels)
+            _checked_name(node.name)
+        bare, labels = self._bare_shape(traits_of(node, self.kind)), node.labels
         # kube-apiserver writes labels in canonical form, so the bytes tell in most cases.
         if before is None or labels != before.labels:
-            labels = self._canonical(labels)
+            labels = canonical_labels(labels_of(labels, self.kind))
         if before is not None and labels == before.labels:
             labels = before.labels
-        version = metadata.resource_version or ""
+        version = node.resource_version
         newest = revision(version)
-        if before is not None and source is before.source and labels is before.labels:
+        if before is not None and bare is before.bare and labels is before.labels:
             return Seen(name, version, newest, before)
-        return Seen(name, version, newest, HeldNode(newest, labels, source))
+        return Seen(name, version, newest, HeldNode(newest, labels, bare))
 
-    def _canonical(self, labels: bytes) -> bytes:
-        return canonical_labels(_labels_of(labels))
-
-    def _source(self, spec: _NodeSpec, status: _NodeStatus, labels: bytes) -> _Source:
-        info = status.node_info or _NO_INFO
-        # A kubelet tells its system; the labels are looked into only where one did not, and only
-        # if they can say "windows": they come with every heartbeat.
-        look = not info.operating_system and (b'"windows"' in labels or b"\\" in labels)
-        key = (
-            bytes(spec.taints),
-            bytes(status.runtime_handlers),
-            bool(spec.unschedulable),
-            is_docker(info.container_runtime_version),
-            is_windows(info.operating_system, _labels_of(labels) if look else {}),
-        )
-        source = self._sources.get(key)
-        if source is None:
-            if len(self._sources) >= MAX_SOURCES:
-                self._sources.clear()
-            source = self._sources[key] = _Source(*key, _bare_shape(*key))
-        return source
+    def _bare_shape(self, traits: NodeTraits) -> Shape:
+        """Nodes of equal traits share one object, as long as it is remembered."""
+        bare = self._bare_shapes.get(traits)
+        if bare is None:
+            if len(self._bare_shapes) >= MAX_TRAITS:
+                self._bare_shapes.clear()
+            bare = shape_of(self._reader.with_traits("", {}, traits, self.kind), ())
+            self._bare_shapes[traits] = bare
+        return bare
 
     def _replace(self, held: Mapping[bytes, HeldNode]) -> None:
         self._store.replace_observed(_observed(name, each) for name, each in held.items())
@@ -294,25 +224,7 @@ class NodeFeed(Feed[HeldNode]):
 
 
 def _observed(name: bytes, held: HeldNode) -> ObservedNode:
-    return ObservedNode(name, held.labels, held.source.bare)
-
-
-def _labels_of(raw: bytes) -> Mapping[str, str]:
-    return strings(decode(raw, _Labels, "Node.metadata.labels"))
-
-
-def _bare_shape(
-    taints: bytes, handlers: bytes, unschedulable: bool, docker: bool, windows: bool
-) -> Shape:
-    node = Node(
-        "",
-        taints=taints_of(decode(taints, _Taints, "Node.spec.taints")),
-        handlers=handlers_of(decode(handlers, _Handlers, "Node.status.runtimeHandlers")),
-        unschedulable=unschedulable,
-        is_docker=docker,
-        is_windows=windows,
-    )
-    return shape_of(node, ())
+    return ObservedNode(name, held.labels, held.bare)
 
 
 class _ClassMetadata(Struct, rename="camel"):

@@ -12,9 +12,17 @@ from extender.decoding.constraints import (
     handlers_of,
     quantities_of,
     taints_of,
+    timed_tolerations_of,
     tolerations_of,
 )
-from extender.decoding.nodes import NodeReader, RawNode, is_docker, is_windows, node_of
+from extender.decoding.nodes import (
+    NodeReader,
+    NodeTraits,
+    RawNode,
+    labels_of,
+    node_of,
+    traits_of,
+)
 from extender.decoding.pods import RawMetadata, RawPod, explained_pod_of, pod_of
 from extender.decoding.reading import (
     DecodeError,
@@ -37,6 +45,7 @@ __all__ = [
     "WORKLOAD_GROUPS",
     "DecodeError",
     "NodeReader",
+    "NodeTraits",
     "RawDaemonSet",
     "RawHandler",
     "RawMetadata",
@@ -54,8 +63,7 @@ __all__ = [
     "decode",
     "explained_pod_of",
     "handlers_of",
-    "is_docker",
-    "is_windows",
+    "labels_of",
     "node_of",
     "pod_of",
     "quantities_of",
@@ -63,6 +71,8 @@ __all__ = [
     "strings",
     "taints_of",
     "template_pod_of",
+    "timed_tolerations_of",
     "tolerations_of",
+    "traits_of",
     "with_daemon_tolerations",
 ]

@@ -1,6 +1,6 @@
 """Tolerations, taints, handlers, quantities: the parts that several objects have."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ class RawToleration(Struct):
 
 
 class RawTimedToleration(RawToleration, rename="camel", gc=False):
-    """With what plays no part in matching, for whoever merges tolerations."""
+    """With tolerationSeconds, which matching does not look at and merging does."""
 
     toleration_seconds: int | None = None
 
@@ -40,6 +40,8 @@ class RawHandler(Struct):
 
 _NO_TOLERATION: Final = RawToleration()
 
+_NO_TIMED_TOLERATION: Final = RawTimedToleration()
+
 _NO_TAINT: Final = RawTaint()
 
 _NO_HANDLER: Final = RawHandler()
@@ -50,6 +52,19 @@ def tolerations_of(raw: Sequence[RawToleration | None] | None) -> tuple[Tolerati
         Toleration(each.key or "", each.operator or "", each.value or "", each.effect or "")
         for each in (item or _NO_TOLERATION for item in raw or ())
     )
+
+
+def timed_tolerations_of(raw: Iterable[RawTimedToleration | None]) -> Iterator[Toleration]:
+    """Tolerations with their seconds, one by one: a pod may carry half a million."""
+    for item in raw:
+        each = item or _NO_TIMED_TOLERATION
+        yield Toleration(
+            each.key or "",
+            each.operator or "",
+            each.value or "",
+            each.effect or "",
+            each.toleration_seconds,
+        )
 
 
 def taints_of(raw: list[RawTaint | None] | None) -> tuple[Taint, ...]:

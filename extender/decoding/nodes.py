@@ -1,98 +1,127 @@
-"""Nodes, one by one or by the thousand."""
+"""Nodes, one by one or by the thousand, from manifests, requests and the API server."""
 
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec import Raw, Struct
 
 from extender.decoding.constraints import RawHandler, RawTaint, handlers_of, taints_of
-from extender.decoding.pods import NO_METADATA, RawMetadata
 from extender.decoding.reading import decode, strings
 from extender.objects import Handler, Node, Taint
 
+_NULL: Final = Raw(b"null")
 
-class _NodeSpec(Struct):
-    taints: list[RawTaint | None] | None = None
+
+class _NodeMetadata(Struct, rename="camel", gc=False):
+    name: str | None = None
+    resource_version: str | None = None
+    labels: Raw = _NULL
+
+
+class _NodeSpec(Struct, gc=False):
+    taints: Raw = _NULL
     unschedulable: bool | None = None
 
 
-class _NodeInfo(Struct, rename="camel"):
+class _NodeInfo(Struct, rename="camel", gc=False):
     container_runtime_version: str | None = None
     operating_system: str | None = None
 
 
-_NO_INFO: Final = _NodeInfo()
-
-
-class _NodeStatus(Struct, rename="camel"):
-    runtime_handlers: list[RawHandler | None] | None = None
+class _NodeStatus(Struct, rename="camel", gc=False):
+    runtime_handlers: Raw = _NULL
     node_info: _NodeInfo | None = None
 
 
-class RawNode(Struct):
-    metadata: RawMetadata | None = None
+_NO_METADATA: Final = _NodeMetadata()
+_NO_SPEC: Final = _NodeSpec()
+_NO_INFO: Final = _NodeInfo()
+_NO_STATUS: Final = _NodeStatus()
+
+
+class RawNode(Struct, gc=False):
+    """A Node with labels, taints and handlers as the bytes they came as.
+
+    Most nodes of a cluster have the same taints and handlers, and a heartbeat changes none of
+    them, so bytes are compared before they are decoded.
+    """
+
+    kind: str | None = None
+    metadata: _NodeMetadata | None = None
     spec: _NodeSpec | None = None
     status: _NodeStatus | None = None
 
+    @property
+    def name(self) -> str:
+        return (self.metadata or _NO_METADATA).name or ""
 
-_NodeTaints: Final[type[list[RawTaint | None] | None]] = (
+    @property
+    def resource_version(self) -> str:
+        return (self.metadata or _NO_METADATA).resource_version or ""
+
+    @property
+    def labels(self) -> bytes:
+        """metadata.labels as JSON."""
+        return bytes((self.metadata or _NO_METADATA).labels)
+
+
+# decode() takes a type; a union is one to msgspec, though not to mypy.
+_Labels: Final[type[dict[str, str | None] | None]] = (
+    dict[str, str | None] | None  # type: ignore[assignment]
+)
+_Taints: Final[type[list[RawTaint | None] | None]] = (
     list[RawTaint | None] | None  # type: ignore[assignment]
 )
-
-_NodeHandlers: Final[type[list[RawHandler | None] | None]] = (
+_Handlers: Final[type[list[RawHandler | None] | None]] = (
     list[RawHandler | None] | None  # type: ignore[assignment]
 )
 
-
-def is_docker(container_runtime_version: str | None) -> bool:
-    return (container_runtime_version or "").startswith("docker://")
-
-
 #: The label that stands in for status.nodeInfo.operatingSystem where that is empty.
-OS_LABEL: Final = "kubernetes.io/os"
+_OS_LABEL: Final = "kubernetes.io/os"
 _WINDOWS: Final = "windows"
 
 
-def is_windows(operating_system: str | None, labels: Mapping[str, str]) -> bool:
-    """Whether a node's kubelet is one for Windows; operating_system is what nodeInfo has.
+class NodeTraits(NamedTuple):
+    """What of a node matters beside its name and labels; taints and handlers as JSON."""
 
-    The kubelet goes by its own GOOS, which is what it reports (pkg/kubelet/nodestatus, v1.36.2).
-    """
-    return (operating_system or labels.get(OS_LABEL)) == _WINDOWS
+    taints: bytes
+    handlers: bytes
+    unschedulable: bool
+    is_docker: bool
+    is_windows: bool
 
 
-def node_of(raw: RawNode) -> Node:
-    metadata = raw.metadata or NO_METADATA
-    spec, status = raw.spec or _NodeSpec(), raw.status or _NodeStatus()
-    info, labels = status.node_info or _NO_INFO, strings(metadata.labels)
-    return Node(
-        metadata.name or "",
-        labels,
-        taints_of(spec.taints),
-        handlers_of(status.runtime_handlers),
+def labels_of(raw: bytes, place: str = "") -> Mapping[str, str]:
+    """metadata.labels. Raises DecodeError; place is the node's."""
+    return strings(decode(raw, _Labels, f"{place}.metadata.labels"))
+
+
+def traits_of(raw: RawNode, place: str = "") -> NodeTraits:
+    """Raises DecodeError."""
+    spec, status = raw.spec or _NO_SPEC, raw.status or _NO_STATUS
+    info = status.node_info or _NO_INFO
+    return NodeTraits(
+        bytes(spec.taints),
+        bytes(status.runtime_handlers),
         bool(spec.unschedulable),
-        is_docker(info.container_runtime_version),
-        is_windows(info.operating_system, labels),
+        (info.container_runtime_version or "").startswith("docker://"),
+        (info.operating_system or _labelled_system(raw.labels, place)) == _WINDOWS,
     )
 
 
-class _LeanNodeSpec(Struct, gc=False):
-    taints: Raw = Raw(b"null")
-    unschedulable: bool | None = None
+def _labelled_system(labels: bytes, place: str) -> str | None:
+    """The label kubernetes.io/os, which counts where the kubelet does not report its system.
+
+    The kubelet goes by its own GOOS, which is what it reports (pkg/kubelet/nodestatus, v1.36.2).
+    """
+    # Labels come with every heartbeat; they are decoded only if they can say "windows".
+    if b'"windows"' not in labels and b"\\" not in labels:
+        return None
+    return labels_of(labels, place).get(_OS_LABEL)
 
 
-class _LeanNodeStatus(Struct, rename="camel", gc=False):
-    runtime_handlers: Raw = Raw(b"null")
-    node_info: _NodeInfo | None = None
-
-
-class _LeanNode(Struct, gc=False):
-    metadata: RawMetadata | None = None
-    spec: _LeanNodeSpec | None = None
-    status: _LeanNodeStatus | None = None
-
-
-#: Taints carry the time they were added, so that there is no end of different ones.
+#: Taints and handlers remembered by their text, and the bytes up to which one is. A cluster has a
+#: few dozen, but taints carry the time they were added, so there is no end of different ones.
 _MAX_TEXTS: Final = 1024
 _MAX_TEXT: Final = 4096
 
@@ -108,7 +137,7 @@ def _remember(known: dict[bytes, T], text: bytes, read: T) -> None:
 
 
 class NodeReader:
-    """Decodes many nodes; taints and handlers of equal bytes are mostly one object.
+    """Decodes nodes; of many, taints and handlers of equal text are mostly one object.
 
     It remembers those that many nodes have: short ones, and the last _MAX_TEXTS of them.
     """
@@ -121,28 +150,37 @@ class NodeReader:
 
     def read(self, raw: bytes | memoryview | Raw, place: str = "") -> Node:
         """Raises DecodeError."""
-        node = decode(raw, _LeanNode, place)
-        metadata, spec = node.metadata or NO_METADATA, node.spec or _LeanNodeSpec()
-        status = node.status or _LeanNodeStatus()
-        taints = self._taints.get(bytes(spec.taints))
+        return self.node_of(decode(raw, RawNode, place), place)
+
+    def node_of(self, raw: RawNode, place: str = "") -> Node:
+        """Raises DecodeError."""
+        labels = labels_of(raw.labels, place)
+        return self.with_traits(raw.name, labels, traits_of(raw, place), place)
+
+    def with_traits(
+        self, name: str, labels: Mapping[str, str], traits: NodeTraits, place: str = ""
+    ) -> Node:
+        """A node of these traits. Raises DecodeError."""
+        taints = self._taints.get(traits.taints)
         if taints is None:
-            found = decode(spec.taints, _NodeTaints, f"{place}.spec.taints")
-            taints = taints_of(found)
-            _remember(self._taints, bytes(spec.taints), taints)
-        handlers = self._handlers.get(bytes(status.runtime_handlers))
+            taints = taints_of(decode(traits.taints, _Taints, f"{place}.spec.taints"))
+            _remember(self._taints, traits.taints, taints)
+        handlers = self._handlers.get(traits.handlers)
         if handlers is None:
-            reported = decode(
-                status.runtime_handlers, _NodeHandlers, f"{place}.status.runtimeHandlers"
-            )
+            reported = decode(traits.handlers, _Handlers, f"{place}.status.runtimeHandlers")
             handlers = handlers_of(reported)
-            _remember(self._handlers, bytes(status.runtime_handlers), handlers)
-        info, labels = status.node_info or _NO_INFO, strings(metadata.labels)
+            _remember(self._handlers, traits.handlers, handlers)
         return Node(
-            metadata.name or "",
+            name,
             labels,
             taints,
             handlers,
-            bool(spec.unschedulable),
-            is_docker(info.container_runtime_version),
-            is_windows(info.operating_system, labels),
+            traits.unschedulable,
+            traits.is_docker,
+            traits.is_windows,
         )
+
+
+def node_of(raw: RawNode, place: str = "") -> Node:
+    """One node by itself. Raises DecodeError."""
+    return NodeReader().node_of(raw, place)

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from extender.decoding.constraints import RawTimedToleration, quantities_of, tolerations_of
+from extender.decoding.constraints import RawTimedToleration, quantities_of, timed_tolerations_of
 from extender.decoding.reading import StringMap, strings
 from extender.objects import RuntimeClass
 
@@ -45,13 +45,10 @@ def runtime_class_of(raw: RawRuntimeClass) -> RuntimeClass:
         metadata.name or "",
         raw.handler or "",
         tuple(sorted(strings(scheduling.node_selector).items())),
-        tolerations_of(scheduling.tolerations),
+        tuple(timed_tolerations_of(scheduling.tolerations or ())),
         quantities_of(raw.overhead.pod_fixed if raw.overhead else None),
         strings(metadata.annotations),
         metadata.creation_timestamp or "",
         has_overhead=raw.overhead is not None,
         has_scheduling=raw.scheduling is not None,
-        toleration_seconds=tuple(
-            item.toleration_seconds if item else None for item in scheduling.tolerations or ()
-        ),
     )

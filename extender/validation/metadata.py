@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from extender.validation.decoding import (
+from extender.validation.errors import (
+    FieldError,
+    forbidden,
+    go_json,
+    go_quote,
+    invalid,
+    too_long,
+)
+from extender.validation.fields import (
     read_boolean,
     read_integer,
     read_list,
@@ -17,14 +25,6 @@ from extender.validation.decoding import (
     read_text_map,
     read_texts,
     read_time,
-)
-from extender.validation.errors import (
-    FieldError,
-    forbidden,
-    go_json,
-    go_quote,
-    invalid,
-    too_long,
 )
 from extender.validation.names import (
     byte_length,
@@ -67,7 +67,7 @@ class ObjectMeta:
 
 
 def decode_metadata(value: object, field: str) -> ObjectMeta:
-    """Read ObjectMeta from decoded JSON. Raises DecodeError."""
+    """Read ObjectMeta from decoded JSON. Raises FieldTypeError."""
     raw = read_object(value, field)
 
     def text(name: str) -> str:

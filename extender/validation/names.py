@@ -8,8 +8,8 @@ both measure UTF-8 bytes. Each check returns the sentences for what is wrong, no
 import re
 from collections.abc import Mapping
 
-from extender.validation.decoding import DecodeError, read_text
 from extender.validation.errors import FieldError, go_quote, invalid, required
+from extender.validation.fields import FieldTypeError, read_text
 
 LABEL_MAX_BYTES = 63
 SUBDOMAIN_MAX_BYTES = 253
@@ -141,5 +141,5 @@ def validate_node_name(name: object) -> list[FieldError]:
     field = "metadata.name"
     try:
         return subdomain_name_errors(read_text(name, field), field)
-    except DecodeError as failure:
+    except FieldTypeError as failure:
         return [failure.error]

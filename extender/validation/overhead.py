@@ -8,8 +8,8 @@ container, which is why its errors name ``overhead.limits``.
 from collections.abc import Mapping
 from decimal import ROUND_UP, Decimal
 
-from extender.validation.decoding import DecodeError, read_object, read_text
 from extender.validation.errors import FieldError, forbidden, go_json, go_quote, invalid
+from extender.validation.fields import FieldTypeError, read_object, read_text
 from extender.validation.names import label_key_faults
 from extender.validation.quantity import (
     canonical_quantity,
@@ -53,7 +53,7 @@ _INTEGER_RESOURCES = {
 
 
 def decode_pod_fixed(pod_fixed: object, field: str) -> dict[str, str]:
-    """Read overhead.podFixed: the quantities, as text, by resource name. Raises DecodeError."""
+    """Read overhead.podFixed: the quantities, as text, by resource name. Raises FieldTypeError."""
     field = f"{field}.podFixed"
     items = read_object(pod_fixed, field).items()
     return {name: _read_quantity(value, f"{field}[{name}]") for name, value in items}
@@ -65,10 +65,10 @@ def _read_quantity(value: object, field: str) -> str:
     try:
         text = _quantity_text(value, field)
         parse_quantity(text)
-    except DecodeError:
+    except FieldTypeError:
         raise
     except ValueError as error:
-        raise DecodeError(field, str(error)) from error
+        raise FieldTypeError(field, str(error)) from error
     return text
 
 

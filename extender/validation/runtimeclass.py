@@ -7,7 +7,7 @@ version only shadows these rules (they are marked alpha) and adds no error.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from extender.validation.decoding import DecodeError, read_object, read_text, read_text_map
+from extender.objects import Toleration
 from extender.validation.errors import (
     FieldError,
     duplicate,
@@ -16,6 +16,7 @@ from extender.validation.errors import (
     invalid,
     required,
 )
+from extender.validation.fields import FieldTypeError, read_object, read_text, read_text_map
 from extender.validation.metadata import (
     ObjectMeta,
     decode_metadata,
@@ -24,11 +25,7 @@ from extender.validation.metadata import (
 )
 from extender.validation.names import dns1123_label_faults, label_errors
 from extender.validation.overhead import decode_pod_fixed, overhead_errors
-from extender.validation.tolerations import (
-    TolerationFields,
-    decode_tolerations,
-    toleration_errors,
-)
+from extender.validation.tolerations import decode_tolerations, toleration_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,7 @@ class _RuntimeClass:
     handler: str
     pod_fixed: Mapping[str, str]
     node_selector: Mapping[str, str]
-    tolerations: list[TolerationFields]
+    tolerations: list[Toleration]
 
 
 def validate_runtimeclass(
@@ -56,7 +53,7 @@ def validate_runtimeclass(
     del comparison_operators  # upstream passes empty options; kept for symmetry with pods
     try:
         runtime_class = _decode(obj)
-    except DecodeError as failure:
+    except FieldTypeError as failure:
         return [failure.error]
     errors = metadata_errors(runtime_class.metadata, "metadata")
     errors += _handler_errors(runtime_class.handler)
@@ -78,7 +75,7 @@ def validate_runtimeclass_update(
     """
     try:
         after, before = _decode(new), _decode(old)
-    except DecodeError as failure:
+    except FieldTypeError as failure:
         return [failure.error]
     errors = metadata_update_errors(after.metadata, before.metadata, "metadata")
     if after.handler != before.handler:
@@ -106,7 +103,7 @@ def _handler_errors(handler: str) -> list[FieldError]:
     return [invalid("handler", go_quote(handler), fault) for fault in dns1123_label_faults(handler)]
 
 
-def _toleration_errors(tolerations: Sequence[TolerationFields], field: str) -> list[FieldError]:
+def _toleration_errors(tolerations: Sequence[Toleration], field: str) -> list[FieldError]:
     errors = toleration_errors(tolerations, field, comparison_operators=False)
     seen = set()
     for index, toleration in enumerate(tolerations):
@@ -118,7 +115,7 @@ def _toleration_errors(tolerations: Sequence[TolerationFields], field: str) -> l
     return errors
 
 
-def _shown(toleration: TolerationFields) -> str:
+def _shown(toleration: Toleration) -> str:
     # The internal Go type has no JSON names: its fields show as they are called in Go.
     names = ("Key", "Operator", "Value", "Effect", "TolerationSeconds")
     return go_json(dict(zip(names, toleration, strict=True)))

@@ -5,18 +5,18 @@ Upstream: pkg/apis/core/validation/validation.go ValidateTolerations, v1.36.2.
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from extender.validation.decoding import (
+from extender.objects import Toleration
+from extender.validation.errors import FieldError, go_json, go_quote, invalid, not_supported
+from extender.validation.fields import (
     INT64_MAX,
     INT64_MIN,
-    DecodeError,
+    FieldTypeError,
     read_integer,
     read_list,
     read_object,
     read_text,
 )
-from extender.validation.errors import FieldError, go_json, go_quote, invalid, not_supported
 from extender.validation.names import decimal_integer_faults, label_key_faults, label_value_faults
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -27,16 +27,6 @@ _SECONDS_FAULT = "effect must be 'NoExecute' when `tolerationSeconds` is set"
 _SIGNED_DIGITS = re.compile("[+-]?[0-9]+")
 # The digits of 2**63, the widest number an int64 can be asked to hold.
 _INT64_DIGITS = 19
-
-
-class TolerationFields(NamedTuple):
-    """A toleration as Go decodes it: "" for what is absent, None for no tolerationSeconds."""
-
-    key: str
-    operator: str
-    value: str
-    effect: str
-    seconds: int | None
 
 
 def validate_tolerations(
@@ -51,29 +41,29 @@ def validate_tolerations(
     """
     try:
         decoded = decode_tolerations(tolerations, field_path)
-    except DecodeError as failure:
+    except FieldTypeError as failure:
         return [failure.error]
     return toleration_errors(decoded, field_path, comparison_operators=comparison_operators)
 
 
-def decode_tolerations(value: object, field: str) -> list[TolerationFields]:
-    """Read a list of tolerations; null is none. Raises DecodeError."""
+def decode_tolerations(value: object, field: str) -> list[Toleration]:
+    """Read a list of tolerations; null is none. Raises FieldTypeError."""
     items = enumerate(read_list(value, field))
     return [_decode_toleration(item, f"{field}[{index}]") for index, item in items]
 
 
-def _decode_toleration(value: object, field: str) -> TolerationFields:
+def _decode_toleration(value: object, field: str) -> Toleration:
     fields = read_object(value, field)
     texts = {
         name: read_text(fields.get(name), f"{field}.{name}")
         for name in ("key", "operator", "value", "effect")
     }
     seconds = read_integer(fields.get("tolerationSeconds"), f"{field}.tolerationSeconds")
-    return TolerationFields(**texts, seconds=seconds)
+    return Toleration(**texts, seconds=seconds)
 
 
 def toleration_errors(
-    tolerations: Sequence[TolerationFields], field: str, *, comparison_operators: bool
+    tolerations: Sequence[Toleration], field: str, *, comparison_operators: bool
 ) -> list[FieldError]:
     """validate_tolerations for tolerations already decoded."""
     errors = []
@@ -86,7 +76,7 @@ def toleration_errors(
     return errors
 
 
-def _key_errors(toleration: TolerationFields, path: str) -> list[FieldError]:
+def _key_errors(toleration: Toleration, path: str) -> list[FieldError]:
     key, operator, _, effect, seconds = toleration
     faults = label_key_faults(key) if key else []
     errors = [invalid(f"{path}.key", go_quote(key), fault) for fault in faults]
@@ -98,7 +88,7 @@ def _key_errors(toleration: TolerationFields, path: str) -> list[FieldError]:
 
 
 def _operator_errors(
-    toleration: TolerationFields, path: str, *, comparison_operators: bool
+    toleration: Toleration, path: str, *, comparison_operators: bool
 ) -> list[FieldError]:
     operator, value = toleration.operator, toleration.value
     field = f"{path}.operator"

@@ -23,10 +23,9 @@ _CLASS_ALONE: Final = frozenset({Code.HANDLER, Code.NOT_FOUND, Code.CONFLICT})
 
 
 def normal(toleration: Toleration) -> Toleration:
-    """The toleration with its default operator written out."""
-    if toleration.operator:
-        return toleration
-    return Toleration(toleration.key, "Equal", toleration.value, toleration.effect)
+    """The toleration with its default operator written out, and without seconds."""
+    key, operator, value, effect, _ = toleration
+    return Toleration(key, operator or "Equal", value, effect)
 
 
 def is_merged(pod: Pod, runtime_class: RuntimeClass) -> bool:

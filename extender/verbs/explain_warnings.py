@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from extender.objects import Pod, RuntimeClass, Taint, Toleration
+from extender.objects import Pod, RuntimeClass, Taint, Toleration, fields_of
 from extender.predicates.node_selector import UnreadableTerm, conflicting_key
 from extender.predicates.tolerations import TolerationSet
 from extender.validation import amounts_equal_in_pods
@@ -82,8 +82,7 @@ def _missing_tolerations(
             f"{_nodes(nodes)} taint {shown(str(taint))}, which only RuntimeClass"
             f' "{shown(runtime_class.name)}" tolerates; kube-scheduler looks at the pod\'s own'
             f" tolerations{_UNLESS_ADMITTED if not pod.uid else ''}. Add to its spec.tolerations,"
-            " which a Pending pod still accepts: "
-            + toleration_json(toleration, _seconds(runtime_class, index))
+            " which a Pending pod still accepts: " + toleration_json(toleration)
         )
 
 
@@ -91,26 +90,9 @@ def _nodes(count: int) -> str:
     return f"{count} node has" if count == 1 else f"{count} nodes have"
 
 
-def _seconds(runtime_class: RuntimeClass, index: int) -> int | None:
-    seconds = runtime_class.toleration_seconds
-    return seconds[index] if index < len(seconds) else None
-
-
-def toleration_json(toleration: Toleration, seconds: int | None = None) -> str:
+def toleration_json(toleration: Toleration) -> str:
     """The toleration as one line of JSON, which is YAML too."""
-    fields: dict[str, object] = {
-        name: value
-        for name, value in (
-            ("key", toleration.key),
-            ("operator", toleration.operator),
-            ("value", toleration.value),
-            ("effect", toleration.effect),
-        )
-        if value
-    }
-    if seconds is not None:
-        fields["tolerationSeconds"] = seconds
-    return json.dumps(fields)
+    return json.dumps(fields_of(toleration))
 
 
 def _stale_selector(pod: Pod, runtime_class: RuntimeClass, refused: int) -> Iterator[str]:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final
 
 from extender.names import NameRun
-from extender.objects import Node, RuntimeClass, Shape, Toleration, shape_of
+from extender.objects import Node, RuntimeClass, Shape, Toleration, shape_of, untimed
 from extender.predicates.runtimeclass import HandlerCheck, is_condition_taint, serves
 from extender.predicates.tolerations import TolerationSet
 from extender.snapshot import Snapshot, selector_entries
@@ -52,7 +52,7 @@ class ConstraintSet:
 
 
 def constraint_key(runtime_class: RuntimeClass) -> ConstraintKey:
-    return runtime_class.node_selector, frozenset(runtime_class.tolerations)
+    return runtime_class.node_selector, frozenset(map(untimed, runtime_class.tolerations))
 
 
 class ConstraintIndex:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from extender.objects import RuntimeClass, Shape, Toleration
+from extender.objects import RuntimeClass, Shape, Toleration, untimed
 from extender.predicates.runtimeclass import (
     HandlerCheck,
     is_condition_taint,
@@ -45,7 +45,11 @@ class _Index:
         self._check = check
         by_key: dict[_Key, list[RuntimeClass]] = {}
         for each in runtime_classes:
-            key = (each.node_selector, frozenset(each.tolerations), each.handler)
+            key = (
+                each.node_selector,
+                frozenset(map(untimed, each.tolerations)),
+                each.handler,
+            )
             by_key.setdefault(key, []).append(each)
         self.alike = [
             _Alike(tuple(each.name for each in same), same[0], TolerationSet(key[1]))

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from extender.admission.tolerations import covers, surviving
-from extender.validation.tolerations import TolerationFields
+from extender.admission.covering import covers, surviving
+from extender.objects import Toleration
 from tests.vectors_file import raw_vectors, vectors
 
 Case = dict[str, Any]
@@ -13,8 +13,8 @@ Case = dict[str, Any]
 NAMED: dict[str, Any] = raw_vectors("merge_tolerations")["named_tolerations"]
 
 
-def toleration(raw: dict[str, Any]) -> TolerationFields:
-    return TolerationFields(
+def toleration(raw: dict[str, Any]) -> Toleration:
+    return Toleration(
         raw.get("key", ""),
         raw.get("operator", ""),
         raw.get("value", ""),

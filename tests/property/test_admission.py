@@ -7,11 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender.admission.covering import covers, surviving
 from extender.admission.merging import Merge
-from extender.admission.tolerations import covers, surviving
 from extender.objects import Taint, Toleration
 from extender.validation import parse_quantity
-from extender.validation.tolerations import TolerationFields
 from tests.naive import tolerates
 from tests.reviews import Webhook
 
@@ -78,9 +77,9 @@ pods = st.fixed_dictionaries({"metadata": st.just({"name": "p"}), "spec": specs}
 merges = st.sampled_from(Merge)
 
 
-def fields_of(raw: dict[str, Any] | None) -> TolerationFields:
+def fields_of(raw: dict[str, Any] | None) -> Toleration:
     raw = raw or {}
-    return TolerationFields(
+    return Toleration(
         raw.get("key") or "",
         raw.get("operator") or "",
         raw.get("value") or "",
@@ -89,9 +88,9 @@ def fields_of(raw: dict[str, Any] | None) -> TolerationFields:
     )
 
 
-def naively_surviving(both: list[TolerationFields]) -> Iterator[int]:
+def naively_surviving(both: list[Toleration]) -> Iterator[int]:
     """MergeTolerations as it is written upstream: each compared with each."""
-    merged: list[TolerationFields] = []
+    merged: list[Toleration] = []
     for place, one in enumerate(both):
         if any(covers(other, one) for other in merged):
             continue
@@ -101,7 +100,7 @@ def naively_surviving(both: list[TolerationFields]) -> Iterator[int]:
         yield place
 
 
-def listed(tolerations: list[Any] | None) -> list[TolerationFields]:
+def listed(tolerations: list[Any] | None) -> list[Toleration]:
     return [fields_of(raw) for raw in tolerations or []]
 
 
@@ -115,7 +114,7 @@ def test_merging_by_look_ups_is_merging_by_comparing_each_with_each(
     assert surviving(listed(of_pod), listed(of_class)) == list(naively_surviving(both))
 
 
-def naive(pod: Any, classes: list[Any], merge: Merge) -> tuple[Any, list[TolerationFields]] | None:
+def naive(pod: Any, classes: list[Any], merge: Merge) -> tuple[Any, list[Toleration]] | None:
     """The fields of an admitted pod as (nodeSelector, overhead), tolerations; None: refused."""
     spec = pod["spec"]
     name = spec.get("runtimeClassName")
@@ -241,7 +240,7 @@ TAINTS = [
 ]
 
 
-def tolerated(tolerations: list[TolerationFields]) -> set[Taint]:
+def tolerated(tolerations: list[Toleration]) -> set[Taint]:
     each_of = [Toleration(*each[:4]) for each in tolerations]
     return {taint for taint in TAINTS if any(tolerates(each, taint) for each in each_of)}
 

@@ -25,7 +25,7 @@ LAW = settings(max_examples=200, deadline=None)
 
 
 def toleration_json(toleration: Toleration) -> Json:
-    return {name: getattr(toleration, name) for name in Toleration.__slots__}
+    return {name: getattr(toleration, name) for name in Toleration._fields[:4]}
 
 
 def taint_json(taint: Taint) -> Json:

@@ -83,6 +83,31 @@ def test_scores_are_what_the_rule_says(
 
 @LAW
 @given(some.node_lists, some.class_lists, some.asked_names, st.data())
+def test_toleration_seconds_change_no_score(
+    nodes: list[Node], classes: list[RuntimeClass], asked: list[str], data: st.DataObject
+) -> None:
+    """scores(classes with any tolerationSeconds) = scores(classes without them)."""
+    twins = [replace(each, name=f"{each.name}-twin") for each in classes]
+    seconds = st.sampled_from([None, 30, 300])
+    timed = [
+        replace(
+            each,
+            tolerations=tuple(t._replace(seconds=data.draw(seconds)) for t in each.tolerations),
+        )
+        for each in (*classes, *twins)
+    ]
+    name = data.draw(st.sampled_from([None, *(each.name for each in timed)]))
+
+    def scores(found: list[RuntimeClass]) -> dict[str, int]:
+        snapshot = snapshot_of(nodes, found)
+        own = snapshot.runtime_classes[name] if name else None
+        return ask(snapshot, own, asked, HandlerCheck.AUTO)
+
+    assert scores(timed) == scores([*classes, *twins])
+
+
+@LAW
+@given(some.node_lists, some.class_lists, some.asked_names, st.data())
 def test_the_answer_leaves_the_ranking_as_it_is(
     nodes: list[Node], classes: list[RuntimeClass], asked: list[str], data: st.DataObject
 ) -> None:

@@ -95,7 +95,6 @@ KATA: Final = RuntimeClass(
     (("kata", "true"),),
     (Toleration("sandbox", "Equal", "kata", "NoSchedule"),),
     {"cpu": "250m"},
-    toleration_seconds=(None,),
 )
 POOL: Final = [
     Node("a", {"kata": "true"}, (Taint("sandbox", "kata", "NoSchedule"),)),
@@ -125,7 +124,7 @@ def test_a_taint_that_only_the_class_tolerates_is_the_pods_and_the_toleration_is
 
 
 def test_a_toleration_keeps_its_seconds_when_it_is_printed() -> None:
-    timed = RuntimeClass("kata", "kata", (), (Toleration("x", "Exists"),), toleration_seconds=(60,))
+    timed = RuntimeClass("kata", "kata", (), (Toleration("x", "Exists", seconds=60),))
     node = Node("a", {}, (Taint("x", "", "NoExecute"),))
     (warning,) = explained(Pod(runtime_class_name="kata"), [node], {"kata": timed}).warnings
     assert json.loads(warning[warning.index("{") :]) == {

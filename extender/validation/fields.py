@@ -19,7 +19,7 @@ _RFC3339 = re.compile(
 )
 
 
-class DecodeError(ValueError):
+class FieldTypeError(ValueError):
     """The object does not decode; `error` says which field and why."""
 
     def __init__(self, field: str, detail: str) -> None:
@@ -28,7 +28,7 @@ class DecodeError(ValueError):
 
 
 def read_text(value: object, field: str) -> str:
-    """A string; null is "". Raises DecodeError."""
+    """A string; null is "". Raises FieldTypeError."""
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -38,7 +38,7 @@ def read_text(value: object, field: str) -> str:
 
 
 def read_object(value: object, field: str) -> dict[str, object]:
-    """An object; null is {}. Raises DecodeError."""
+    """An object; null is {}. Raises FieldTypeError."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -47,7 +47,7 @@ def read_object(value: object, field: str) -> dict[str, object]:
 
 
 def read_list(value: object, field: str) -> Sequence[object]:
-    """A list; null is (). Raises DecodeError."""
+    """A list; null is (). Raises FieldTypeError."""
     if value is None:
         return ()
     if not isinstance(value, list | tuple):
@@ -56,31 +56,31 @@ def read_list(value: object, field: str) -> Sequence[object]:
 
 
 def read_texts(value: object, field: str) -> list[str]:
-    """A list of strings. Raises DecodeError."""
+    """A list of strings. Raises FieldTypeError."""
     items = enumerate(read_list(value, field))
     return [read_text(item, f"{field}[{index}]") for index, item in items]
 
 
 def read_text_map(value: object, field: str) -> dict[str, str]:
-    """An object of strings, such as labels. Raises DecodeError."""
+    """An object of strings, such as labels. Raises FieldTypeError."""
     items = read_object(value, field).items()
     return {key: read_text(item, f"{field}[{key}]") for key, item in items}
 
 
 def read_integer(value: object, field: str) -> int | None:
-    """An int64, or None for null. Raises DecodeError, also for 1.0 as Go does."""
+    """An int64, or None for null. Raises FieldTypeError, also for 1.0 as Go does."""
     if value is None:
         return None
     # bool is an int to Python
     if isinstance(value, bool) or not isinstance(value, int):
         raise _wrong_type(field, "integer", value)
     if not INT64_MIN <= value <= INT64_MAX:
-        raise DecodeError(field, "Invalid value: integer out of the range of int64")
+        raise FieldTypeError(field, "Invalid value: integer out of the range of int64")
     return value
 
 
 def read_boolean(value: object, field: str) -> bool | None:
-    """A boolean, or None for null. Raises DecodeError."""
+    """A boolean, or None for null. Raises FieldTypeError."""
     if value is None or isinstance(value, bool):
         return value
     raise _wrong_type(field, "boolean", value)
@@ -89,16 +89,16 @@ def read_boolean(value: object, field: str) -> bool | None:
 def read_time(value: object, field: str) -> datetime | None:
     """An RFC 3339 time, in UTC, or None for null.
 
-    A datetime, which PyYAML makes of an unquoted time, is accepted. Raises DecodeError.
+    A datetime, which PyYAML makes of an unquoted time, is accepted. Raises FieldTypeError.
     """
     if value is None:
         return None
     try:
         return _read_moment(value, field).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        if isinstance(error, DecodeError):
+        if isinstance(error, FieldTypeError):
             raise
-        raise DecodeError(field, "Invalid value: not a time as RFC 3339 writes it") from error
+        raise FieldTypeError(field, "Invalid value: not a time as RFC 3339 writes it") from error
 
 
 def _read_moment(value: object, field: str) -> datetime:
@@ -106,7 +106,7 @@ def _read_moment(value: object, field: str) -> datetime:
         return value if value.tzinfo else value.replace(tzinfo=UTC)
     text = read_text(value, field)
     if not _RFC3339.fullmatch(text):
-        raise DecodeError(field, "Invalid value: not a time as RFC 3339 writes it")
+        raise FieldTypeError(field, "Invalid value: not a time as RFC 3339 writes it")
     return datetime.fromisoformat(text)
 
 
@@ -117,15 +117,15 @@ def _read_key(key: object, field: str) -> str:
     if isinstance(key, int) and INT64_MIN <= key <= INT64_MAX:
         return str(key)
     if not isinstance(key, str):
-        raise DecodeError(field, f"Invalid type: expected string as key, got {type_name(key)}")
+        raise FieldTypeError(field, f"Invalid type: expected string as key, got {type_name(key)}")
     return read_text(key, field)
 
 
-def _wrong_type(field: str, expected: str, value: object) -> DecodeError:
+def _wrong_type(field: str, expected: str, value: object) -> FieldTypeError:
     got = type_name(value)
     unquoted = expected == "string" and got in {"boolean", "integer", "number", "timestamp"}
     hint = " (quote it in YAML)" if unquoted else ""
-    return DecodeError(field, f"Invalid type: expected {expected}, got {got}{hint}")
+    return FieldTypeError(field, f"Invalid type: expected {expected}, got {got}{hint}")
 
 
 def type_name(value: object) -> str:

@@ -9,11 +9,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from extender.validation.tolerations import TolerationFields
+from extender.objects import NO_EXECUTE, Toleration
 
 _EXISTS: Final = "Exists"
 _EQUAL: Final = "Equal"
-_NO_EXECUTE: Final = "NoExecute"
 
 #: Of tolerations that cover the same apart from their seconds, the two that last longest are
 #: enough: when the first is the one asked about itself, the second tells whether there is another.
@@ -23,7 +22,7 @@ _BEST: Final = 2
 _Group = tuple[str, str, str, str]
 
 
-def covers(one: TolerationFields, other: TolerationFields) -> bool:
+def covers(one: Toleration, other: Toleration) -> bool:
     """Whether `one` tolerates whatever `other` tolerates, for at least as long, as Go sees it.
 
     1. Equal tolerations cover each other.
@@ -39,16 +38,16 @@ def covers(one: TolerationFields, other: TolerationFields) -> bool:
         return False
     if one.effect not in ("", other.effect):
         return False
-    if one.effect == _NO_EXECUTE and _reach(one) < _reach(other):
+    if one.effect == NO_EXECUTE and _reach(one) < _reach(other):
         return False
     if one.operator in ("", _EQUAL):
         return other.operator == _EQUAL and one.value == other.value
     return one.operator == _EXISTS
 
 
-def _reach(toleration: TolerationFields) -> float:
+def _reach(toleration: Toleration) -> float:
     """How long it tolerates NoExecute; 0 where that plays no part."""
-    if toleration.effect != _NO_EXECUTE:
+    if toleration.effect != NO_EXECUTE:
         return 0
     return math.inf if toleration.seconds is None else toleration.seconds
 
@@ -61,11 +60,11 @@ class _Covering:
 
     def __init__(self) -> None:
         self.revision = 0
-        self._groups: dict[_Group, list[TolerationFields]] = {}
+        self._groups: dict[_Group, list[Toleration]] = {}
         self._any_key = False
         self._any_effect = False
 
-    def add(self, toleration: TolerationFields) -> None:
+    def add(self, toleration: Toleration) -> None:
         key, operator, value, effect, _ = toleration
         if operator == _EXISTS:
             value = ""
@@ -82,7 +81,7 @@ class _Covering:
             best.sort(key=_reach, reverse=True)
             del best[_BEST:]
 
-    def has_other_that_covers(self, toleration: TolerationFields) -> bool:
+    def has_other_that_covers(self, toleration: Toleration) -> bool:
         """Whether one that is not equal to it covers it."""
         key, operator, value, effect, _ = toleration
         for of_effect in (effect, "") if effect and self._any_effect else (effect,):
@@ -99,17 +98,15 @@ class _Covering:
         return False
 
 
-def surviving(
-    of_pod: Iterable[TolerationFields], of_class: Iterable[TolerationFields]
-) -> list[int]:
+def surviving(of_pod: Iterable[Toleration], of_class: Iterable[Toleration]) -> list[int]:
     """The places, in the pod's list followed by the class's, of the tolerations that stay.
 
     One goes when a later one that is not its equal covers it, or one before it that stays.
     """
-    tolerations: Sequence[TolerationFields] = [*of_pod, *of_class]
+    tolerations: Sequence[Toleration] = [*of_pod, *of_class]
     covered_later = _covered_later(tolerations)
     kept = _Covering()
-    seen: set[TolerationFields] = set()
+    seen: set[Toleration] = set()
     places = []
     for place, toleration in enumerate(tolerations):
         if covered_later[place] or toleration in seen or kept.has_other_that_covers(toleration):
@@ -120,12 +117,12 @@ def surviving(
     return places
 
 
-def _covered_later(tolerations: Sequence[TolerationFields]) -> bytearray:
+def _covered_later(tolerations: Sequence[Toleration]) -> bytearray:
     """For each place, whether a toleration behind it that is not its equal covers it."""
     later = _Covering()
     # What was found for its equal behind it stays true, and stays false until the revision changes.
-    covered: set[TolerationFields] = set()
-    uncovered: dict[TolerationFields, int] = {}
+    covered: set[Toleration] = set()
+    uncovered: dict[Toleration, int] = {}
     result = bytearray(len(tolerations))
     for place in range(len(tolerations) - 1, -1, -1):
         toleration = tolerations[place]
