@@ -69,6 +69,10 @@ bench-start: $(LOADTEST_READY) ## Start-up, memory and filter on 65,000 nodes
 bench-stacks: $(LOADTEST_READY) ## What bare servers in Python cost: ours, uvicorn, gunicorn's asgi worker
 	$(LOADTEST)/bin/python -m loadtest.stacks $(FLAGS)
 
+.PHONY: bench-memory
+bench-memory: $(READY) ## What bodies at the limit take, held against the manifests' memory limit
+	$(BIN)/python -m loadtest.memory $(FLAGS)
+
 .PHONY: bench-live
 bench-live: $(READY) ## Following a cluster of 65,000 nodes: start, heartbeats, watch restarts
 	$(BIN)/python -m loadtest.live $(FLAGS)

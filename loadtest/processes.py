@@ -137,15 +137,19 @@ def _environment() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running(name: str, command: Sequence[str], out: Path = OUT) -> Iterator[Server]:
-    """Start a server, wait until it is ready, stop it at the end. Raises ServerError."""
+def running(
+    name: str, command: Sequence[str], out: Path = OUT, *, pure: bool = False
+) -> Iterator[Server]:
+    """Start a server, wait until it is ready, stop it at the end. Raises ServerError.
+
+    pure: without the compiled part.
+    """
     log = out / "logs" / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as stderr:
         began = time.monotonic()
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=_environment(), stdout=stderr, stderr=stderr
-        )
+        environment = _environment() | ({_PURE_PYTHON: "1"} if pure else {})
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=stderr, stderr=stderr)
         try:
             address = _await_ready(process, log, began + START_SECONDS)
             started_in = time.monotonic() - began

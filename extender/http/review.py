@@ -12,11 +12,14 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from extender.decoding import DecodeError, decode
-from extender.http.wire import BadRequestError, encode
+from extender.http.wire import MAX_POD_VALUES, BadRequestError, bound_pod, encode
 from extender.verdict import shown
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
+
+#: Values in a review: two Pods, as an update has, and what stands around them.
+MAX_REVIEW_VALUES: Final = 2 * MAX_POD_VALUES + 10_000
 
 _NULL: Final = Raw(b"null")
 
@@ -92,6 +95,7 @@ _REASONS: Final = {
 
 def decode_review(body: bytes) -> AdmissionRequest:
     """The request of an AdmissionReview. Raises BadRequestError for anything else."""
+    bound_pod(body, MAX_REVIEW_VALUES, "body")
     try:
         review = decode(body, _Review)
         if review.kind != KIND or review.api_version != API_VERSION:

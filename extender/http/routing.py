@@ -22,16 +22,13 @@ from werkzeug.wrappers import Response
 
 from extender.http.errors import answer_of
 from extender.http.exchange import Answer, Refusal, Request, error_answer
-from extender.names import IS_COMPILED
+from extender.http.wire import is_quick
 from extender.undecided import WouldWaitError
 from extender.verdict import shown
 
-#: Bodies up to this size are answered on the event loop: names take 1.5 ms a MiB with the compiled
-#: part, ten times that without; what else such a body may hold takes 20 ms at the most.
-LOOP_BYTES: Final = 2**20 if IS_COMPILED else 2**17
-
-#: Threads that work on large bodies. Python runs one at a time; each holds its body in memory.
-_LARGE_THREADS: Final = 2
+#: Threads that work on large bodies: one, since Python runs one at a time, and what each of them
+#: takes is in memory meanwhile.
+_LARGE_THREADS: Final = 1
 
 #: Threads that wait, 30 ms or a second each (node_wait, lookup).
 _WAITING_THREADS: Final = 32
@@ -92,7 +89,7 @@ class VerbRoute:
         body = request.body
         try:
             _check_encoding(request)
-            if len(body) > LOOP_BYTES:
+            if not is_quick(body):
                 return self._later(self._threads.large, body, began, patient=False)
             chunks, nodes = self._verb(body, patient=False)
         except WouldWaitError:

@@ -11,6 +11,7 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import encode
 
 from extender.decoding import DecodeError, RawMetadata, decode
+from extender.http.node_items import MAX_NODES
 from extender.http.wire import (
     NULL,
     BadRequestError,
@@ -61,6 +62,10 @@ class _Victims(
     violations: _Int64 | None = None
 
 
+#: A body of the preempt verb: 200,000 candidates by UID, or 5,000 victims as whole pods. A map of
+#: nothing but nulls takes 15 times its size.
+MAX_PREEMPTION_BYTES: Final = 32 * 2**20
+
 _MetaVictimsMap = dict[str, MetaVictims | None]
 _VictimsMap = dict[str, _Victims | None]
 
@@ -80,6 +85,9 @@ class PreemptionArgs:
 
 def decode_preemption_args(body: bytes) -> PreemptionArgs:
     """Read ExtenderPreemptionArgs in either form. Raises BadRequestError."""
+    if len(body) > MAX_PREEMPTION_BYTES:
+        limit = f"{MAX_PREEMPTION_BYTES:,} bytes"
+        raise BadRequestError(f"body: over the limit of {limit} for preemption")
     fields = top_level(body)
     pod = decode_pod(fields.get("pod", NULL))
     by_uid = fields.get("nodenametometavictims", NULL)
@@ -99,6 +107,8 @@ def _meta_victims(raw: Raw) -> Mapping[str, MetaVictims]:
         found = decode(raw, _MetaVictimsMap, place)
     except DecodeError:
         return _victims_in_any_spelling(raw, place, _meta_pod)
+    if len(found) > MAX_NODES:
+        raise BadRequestError(f"{place}: more than {MAX_NODES:,} nodes")
     return {name: victims or MetaVictims() for name, victims in found.items()}
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from loadtest import bench, growth, stacks, start
+from loadtest import bench, growth, memory, stacks, start
 from loadtest.cases import HALF, NAMES, Case
 from loadtest.comparing import Result, Spent
 from loadtest.progress import Progress
@@ -93,6 +93,15 @@ def test_growth_edits_runtimeclasses_under_load(tmp_path: Path) -> None:
     still, changing = sweeps.changing()
     assert still.times.requests == changing.times.requests
     assert changing.value >= 1
+
+
+def test_memory_is_held_against_the_shipped_limits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--nodes=300", "--max-mebibytes=8", "--kinds=null Nodes,review of tolerations"]
+    assert memory.main([*flags, "--out", str(tmp_path)]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[-1] for row in rows if row and row[-1].endswith(".0")] == ["1024.0", "256.0"]
 
 
 @pytest.mark.parametrize(

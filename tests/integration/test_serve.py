@@ -1,6 +1,7 @@
 """The real server process, asked over a socket."""
 
 import json
+import select
 import shutil
 import signal
 import socket
@@ -18,6 +19,15 @@ from tests.processes import ROOT, SAMPLES, Server, run, running, serving, until
 from tests.vectors_file import RECORDED, recorded
 
 REQUESTS = SAMPLES / "requests"
+
+#: Of a cluster much larger than the sample.
+NAMES = [f"node-{number:06}" for number in range(150_000)]
+KATA_POD = {"metadata": {"name": "p"}, "spec": {"runtimeClassName": "kata"}}
+VICTIMS = {"Pods": [{"UID": "448ab719-ba5f-4280-af04-cb884555fa7c"}], "NumPDBViolations": 0}
+MANY_NAMES = orjson.dumps({"Pod": KATA_POD, "Nodes": None, "NodeNames": NAMES})
+MANY_VICTIMS = orjson.dumps(
+    {"Pod": KATA_POD, "NodeNameToMetaVictims": dict.fromkeys(NAMES, VICTIMS)}
+)
 
 
 @pytest.fixture(scope="module")
@@ -368,3 +378,25 @@ def test_probes_and_metrics_move_to_the_ops_listener() -> None:
             answer = b"".join(iter(lambda: connection.recv(65536), b""))
         assert b"200 OK" in answer
         assert b"runtimeclass_extender_cache_objects" in answer
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        pytest.param("/preempt", MANY_VICTIMS, id="150,000 candidates"),
+        pytest.param("/explain?nodes=all", MANY_NAMES, id="a page about 150,000 names"),
+    ],
+)
+def test_what_takes_long_delays_nobody(sample: Server, path: str, body: bytes) -> None:
+    """A probe and a small filter that come later are answered before it."""
+    small = b'{"Pod":{"spec":{"runtimeClassName":"kata"}},"Nodes":null,"NodeNames":["kata-1"]}'
+    long, short = sample.connect(), sample.connect()
+    with closing(long), closing(short):
+        short.request("GET", "/livez")
+        assert short.getresponse().read() == b"ok"
+        long.request("POST", path, body)
+        for method, asked, sent in [("GET", "/livez", None), ("POST", "/filter", small)] * 3:
+            short.request(method, asked, sent)
+            assert short.getresponse().read()
+            assert not select.select([long.sock], [], [], 0)[0], "it did not take long"
+        assert long.getresponse().status == 200
