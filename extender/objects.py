@@ -101,8 +101,7 @@ class Handler:
     recursive_read_only_mounts: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(NamedTuple):
     """What a pod needs of its runtime handler beyond being there."""
 
     user_namespaces: bool = False
@@ -110,6 +109,9 @@ class Features:
 
     def __bool__(self) -> bool:
         return self.user_namespaces or self.recursive_read_only_mounts
+
+
+_NO_FEATURES: Final = Features()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ class Pod:
     runtime_class_name: str = ""
     node_selector: Mapping[str, str] = field(default_factory=_nothing)
     tolerations: tuple[Toleration, ...] = ()
-    features: Features = Features()
+    features: Features = _NO_FEATURES
     node_affinity: tuple[SelectorTerm, ...] | None = None
     overhead: Mapping[str, str] = field(default_factory=_nothing)
 

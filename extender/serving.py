@@ -22,6 +22,7 @@ from extender.http.service import Service
 from extender.http.wire import encode
 from extender.metrics import CacheCollector, Metrics, RefusedPodsCollector, SupportCollector
 from extender.objects import Pod
+from extender.predicates.runtimeclass import Policy
 from extender.refused import RefusedPods
 from extender.server import ListenOptions, Running
 from extender.snapshot import Snapshot
@@ -32,7 +33,6 @@ from extender.starting import (
     readiness_line,
     run,
 )
-from extender.verbs.matching import Policy
 
 _LOG: Final = logging.getLogger(__name__)
 

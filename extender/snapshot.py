@@ -13,9 +13,8 @@ from functools import cached_property
 from typing import Final
 
 from extender.names import NodeIndex
-from extender.objects import Features, Pod, RuntimeClass, Shape, Taint, has_few_words
-from extender.predicates.runtimeclass import HandlerCheck, Requirements
-from extender.predicates.tolerations import TolerationSet
+from extender.objects import Features, Pod, RuntimeClass, Shape, Taint, Toleration, has_few_words
+from extender.predicates.runtimeclass import Policy, Requirements
 from extender.verdict import UNKNOWN_NODE, Reason
 
 #: Verdict tables kept per set of shapes; one is used per RuntimeClass and kind of tolerations. A
@@ -37,11 +36,6 @@ class VerdictTable:
 
     reasons: tuple[Reason | None, ...]
     codes: Sequence[int]
-
-    @property
-    def fits_bytes(self) -> bool:
-        """Whether a code fits a byte; else there are more than 255 different reasons."""
-        return isinstance(self.codes, bytes)
 
 
 _START: Final = VerdictTable((None, UNKNOWN_NODE), bytes([1]))
@@ -65,8 +59,8 @@ def extend_table(
     return VerdictTable(tuple(reasons), bytes(codes) if len(reasons) <= 256 else tuple(codes))
 
 
-_TableKey = tuple[RuntimeClass | None, frozenset[Taint], Features, HandlerCheck]
-_PodKey = tuple[RuntimeClass | None, tuple[object, ...], Features, HandlerCheck, bool]
+_TableKey = tuple[RuntimeClass | None, frozenset[Taint], Features, Policy]
+_PodKey = tuple[RuntimeClass | None, tuple[Toleration, ...], Features, Policy]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,21 +110,17 @@ class Shapes:
         return len(self.shapes)
 
     def verdicts(
-        self,
-        runtime_class: RuntimeClass | None,
-        pod: Pod,
-        check: HandlerCheck,
-        comparison_operators: bool,
+        self, pod: Pod, runtime_class: RuntimeClass | None, policy: Policy
     ) -> VerdictTable:
         """The verdict of every shape for this pod and class; from any thread.
 
         Two pods share a table when their tolerations tolerate the same of the taints that exist
         here, whatever else is written in them.
         """
-        key = (runtime_class, pod.tolerations, pod.features, check, comparison_operators)
+        key = (runtime_class, pod.tolerations, pod.features, policy)
         table = self._memo.by_tolerations.get(key)
         if table is None:
-            table = self._table(runtime_class, pod, check, comparison_operators)
+            table = self._table(pod, runtime_class, policy)
             if has_few_words(pod.tolerations):
                 remembered = self._memo.by_tolerations
                 if len(remembered) >= MAX_REMEMBERED_TOLERATIONS:
@@ -138,22 +128,13 @@ class Shapes:
                 remembered[key] = table
         return table
 
-    def _table(
-        self,
-        runtime_class: RuntimeClass | None,
-        pod: Pod,
-        check: HandlerCheck,
-        comparison_operators: bool,
-    ) -> VerdictTable:
-        of_class = runtime_class.tolerations if runtime_class else ()
-        tolerations = TolerationSet(
-            (*pod.tolerations, *of_class), comparison_operators=comparison_operators
-        )
-        tolerated = frozenset(taint for taint in self.taints if tolerations.tolerates(taint))
-        key = (runtime_class, tolerated, pod.features, check)
+    def _table(self, pod: Pod, runtime_class: RuntimeClass | None, policy: Policy) -> VerdictTable:
+        requirements = Requirements.of(pod, runtime_class, policy)
+        tolerates = requirements.tolerations.tolerates
+        tolerated = frozenset(taint for taint in self.taints if tolerates(taint))
+        key = (runtime_class, tolerated, pod.features, policy)
         table = self._memo.tables.get(key, _START)
         if len(table.codes) <= len(self.shapes):
-            requirements = Requirements(runtime_class, tolerations, pod.features, check)
             table = extend_table(table, self.shapes, requirements)
             self._memo = self._memo.with_table(key, table)
         return table

@@ -7,11 +7,10 @@ from typing import Final
 from extender.checks.finding import Finding, Severity
 from extender.checks.node_labels import is_set_by_kubelet, is_well_known
 from extender.objects import HARD_EFFECTS, Pod, RuntimeClass, Shape, Taint, Toleration
-from extender.predicates.runtimeclass import HandlerState, handler_state, is_condition_taint
+from extender.predicates.runtimeclass import HandlerState, Policy, handler_state, is_condition_taint
 from extender.predicates.tolerations import TolerationSet
 from extender.snapshot import Snapshot
 from extender.verbs.explain_requirements import toleration_text
-from extender.verbs.matching import Policy
 from extender.verbs.prioritize import ConstraintKey, constraint_key
 from extender.verbs.support import Support, verdicts_of_class
 from extender.verdict import shown

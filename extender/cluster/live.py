@@ -16,8 +16,8 @@ from extender.cluster.reflector import Pause, Reflector
 from extender.cluster.requeue import Requeue
 from extender.cluster.store import SnapshotStore
 from extender.metrics import Metrics
+from extender.predicates.runtimeclass import Policy
 from extender.refused import RefusedPods
-from extender.verbs.matching import Policy
 
 
 class WatchMetrics:

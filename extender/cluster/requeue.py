@@ -24,13 +24,10 @@ from extender.cluster.rate_limit import TokenBucket
 from extender.cluster.reflector import Response
 from extender.cluster.refused_before import ForbiddenError, WaitingPod, waiting_pods
 from extender.cluster.store import SnapshotStore, Swap
-from extender.objects import Pod, RuntimeClass, Shape
-from extender.predicates.runtimeclass import Requirements, conflict_reason
-from extender.predicates.tolerations import TolerationSet
+from extender.objects import Pod, Shape
+from extender.predicates.runtimeclass import Policy, Requirements, reason_for_all_nodes
 from extender.refused import RefusedPod, RefusedPods
 from extender.snapshot import Snapshot
-from extender.verbs.matching import Policy
-from extender.verdict import Reason, not_found
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -305,9 +302,9 @@ def _is_woken(pod: RefusedPod, changes: _Changes, snapshot: Snapshot, policy: Po
     if pod.requirements is None:
         # Too many to be remembered; kube-scheduler may try, and ask again.
         return pod.runtime_class in changes.classes or bool(changes.transitions or changes.many)
-    requirements = _compiled(pod.requirements, runtime_class, policy)
-    if runtime_class is not None and conflict_reason(pod.requirements, runtime_class):
+    if reason_for_all_nodes(pod.requirements, runtime_class):
         return False
+    requirements = Requirements.of(pod.requirements, runtime_class, policy)
     if changes.many or pod.runtime_class in changes.classes:
         return any(
             count and requirements.mismatch(shape) is None
@@ -333,24 +330,11 @@ def nodes_by_reason(pod: Pod, snapshot: Snapshot, policy: Policy) -> Counter[str
     """
     found: Counter[str | None] = Counter()
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
-    if pod.runtime_class_name and runtime_class is None:
-        of_all: Reason | None = not_found(pod.runtime_class_name)
-    else:
-        of_all = conflict_reason(pod, runtime_class) if runtime_class else None
-    verdicts = snapshot.shapes.verdicts(
-        runtime_class, pod, policy.handler_check, policy.comparison_operators
-    )
+    of_all = reason_for_all_nodes(pod, runtime_class)
+    verdicts = snapshot.shapes.verdicts(pod, runtime_class, policy)
     for code, count in zip(verdicts.codes[1:], snapshot.nodes_per_shape[1:], strict=True):
         reason = of_all or verdicts.reasons[code]
         found[reason.text if reason else None] += count
         if reason is not None and reason.is_detailed:
             found[reason.plain] += count
     return found
-
-
-def _compiled(pod: Pod, runtime_class: RuntimeClass | None, policy: Policy) -> Requirements:
-    of_class = runtime_class.tolerations if runtime_class else ()
-    tolerations = TolerationSet(
-        (*pod.tolerations, *of_class), comparison_operators=policy.comparison_operators
-    )
-    return Requirements(runtime_class, tolerations, pod.features, policy.handler_check)

@@ -10,8 +10,7 @@ from extender import __version__
 from extender.commands.cluster_state import Source
 from extender.environment import flag_variable, with_environment
 from extender.flags import PROGRAM, CommandParser
-from extender.predicates.runtimeclass import HandlerCheck
-from extender.verbs.matching import Policy
+from extender.predicates.runtimeclass import HandlerCheck, Policy
 
 #: What a kubectl plugin is called by, instead of PROGRAM.
 PLUGIN: Final = "kubectl runtimeclass"

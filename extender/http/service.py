@@ -9,12 +9,12 @@ from extender.http.health import Health
 from extender.http.node_items import SeenNodes
 from extender.metrics import Metrics
 from extender.objects import Pod, RuntimeClass
+from extender.predicates.runtimeclass import Policy
 from extender.refused import RefusedPods
 from extender.snapshot import Snapshot
 from extender.undecided import ERROR_PREFIX as ERROR_PREFIX
 from extender.undecided import UndecidedError as UndecidedError
 from extender.undecided import WouldWaitError
-from extender.verbs.matching import Policy
 from extender.verbs.prioritize import Preferences
 from extender.verbs.support import Support
 

@@ -10,7 +10,7 @@
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from extender.objects import Features, Handler, Pod, RuntimeClass, Shape, Taint
 from extender.predicates.node_selector import conflicting_key
@@ -20,6 +20,7 @@ from extender.verdict import (
     feature_lacking,
     handler_absent,
     handlers_not_reported,
+    not_found,
     selector_conflict,
     selector_mismatch,
     untolerated_taint,
@@ -42,9 +43,19 @@ _DOCKER_HANDLER: Final = "docker"
 class HandlerCheck(StrEnum):
     """--handler-check: what a node that reports no handlers at all counts as."""
 
+    # Enum's own is written in Python, and takes ten times as long.
+    __hash__ = str.__hash__
+
     AUTO = "auto"
     STRICT = "strict"
     OFF = "off"
+
+
+class Policy(NamedTuple):
+    """What the flags say about matching."""
+
+    handler_check: HandlerCheck = HandlerCheck.AUTO
+    comparison_operators: bool = False
 
 
 class HandlerState(Enum):
@@ -116,6 +127,16 @@ def conflict_reason(pod: Pod, runtime_class: RuntimeClass) -> Reason | None:
     return selector_conflict(runtime_class.name, *conflict) if conflict else None
 
 
+def reason_for_all_nodes(pod: Pod, runtime_class: RuntimeClass | None) -> Reason | None:
+    """Checks 1 and 2: why no node can run the pod, whatever the nodes are.
+
+    runtime_class is the one the pod names, None where it names none or there is none.
+    """
+    if runtime_class is not None:
+        return conflict_reason(pod, runtime_class)
+    return not_found(pod.runtime_class_name) if pod.runtime_class_name else None
+
+
 @dataclass(frozen=True, slots=True)
 class Requirements:
     """A pod and its RuntimeClass compiled for many nodes; tolerations are those of both."""
@@ -124,6 +145,15 @@ class Requirements:
     tolerations: TolerationSet
     features: Features
     handler_check: HandlerCheck
+
+    @classmethod
+    def of(cls, pod: Pod, runtime_class: RuntimeClass | None, policy: Policy) -> "Requirements":
+        """Checks 3 to 6 for a pod and its class."""
+        of_class = runtime_class.tolerations if runtime_class else ()
+        tolerations = TolerationSet(
+            (*pod.tolerations, *of_class), comparison_operators=policy.comparison_operators
+        )
+        return cls(runtime_class, tolerations, pod.features, policy.handler_check)
 
     def mismatch(self, shape: Shape) -> Reason | None:
         """The first of checks 3 to 6 that a node of this shape fails; None when it passes."""

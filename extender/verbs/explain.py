@@ -16,7 +16,7 @@ from typing import Final
 from extender.names import text_of
 from extender.objects import Pod, RuntimeClass, Shape, Taint
 from extender.predicates.node_selector import RequiredNodeAffinity, names_left
-from extender.predicates.runtimeclass import conflict_reason
+from extender.predicates.runtimeclass import Policy, reason_for_all_nodes
 from extender.predicates.tolerations import (
     TolerationSet,
     find_untolerated_taint,
@@ -26,7 +26,7 @@ from extender.verbs.candidates import Candidates
 from extender.verbs.explain_origin import Origin, class_part_origin
 from extender.verbs.explain_requirements import Requirement, requirements_of
 from extender.verbs.explain_warnings import Findings, warnings_of
-from extender.verbs.matching import Policy, Verdicts, group_refusals
+from extender.verbs.matching import Verdicts, group_refusals
 from extender.verdict import (
     CORDONED,
     LEFT_OUT,
@@ -36,7 +36,6 @@ from extender.verdict import (
     TERMS_CONFLICT,
     Code,
     Reason,
-    not_found,
 )
 
 _ORIGINS: Final = {
@@ -121,16 +120,10 @@ def _judge_class(
     pod: Pod, runtime_class: RuntimeClass | None, candidates: Candidates, policy: Policy
 ) -> Verdicts:
     """What the filter verb says, and unknown nodes: no pod is known to fit one."""
-    settled = None
-    if pod.runtime_class_name and runtime_class is None:
-        settled = not_found(pod.runtime_class_name)
-    elif runtime_class is not None:
-        settled = conflict_reason(pod, runtime_class)
-    if settled is not None:
-        return Verdicts.uniform(len(candidates.ids), settled)
-    table = candidates.shapes.verdicts(
-        runtime_class, pod, policy.handler_check, policy.comparison_operators
-    )
+    of_all = reason_for_all_nodes(pod, runtime_class)
+    if of_all is not None:
+        return Verdicts.uniform(len(candidates.ids), of_all)
+    table = candidates.shapes.verdicts(pod, runtime_class, policy)
     codes = list(map(table.codes.__getitem__, candidates.ids))
     return Verdicts(codes, table.reasons)
 

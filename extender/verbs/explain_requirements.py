@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from extender.objects import Pod, RuntimeClass, SelectorRequirement, SelectorTerm, Toleration
-from extender.predicates.runtimeclass import HandlerCheck
+from extender.predicates.runtimeclass import HandlerCheck, Policy
 from extender.verbs.explain_origin import Origin, normal
-from extender.verbs.matching import Policy
 from extender.verdict import shown
 
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 from extender.names import NameRun
 from extender.objects import RuntimeClass, Shape
-from extender.predicates.runtimeclass import serves
+from extender.predicates.runtimeclass import Policy, serves
 from extender.predicates.tolerations import TolerationSet
 from extender.snapshot import Snapshot
-from extender.verbs.matching import Policy
 from extender.verbs.prioritize import ConstraintKey, Preferences, constraint_key
 
 

@@ -8,10 +8,9 @@ from typing import Final, NamedTuple, TypeVar
 
 from extender.names import NameRun, tally
 from extender.objects import Node, Pod, RuntimeClass, shape_of
-from extender.predicates.runtimeclass import HandlerCheck, Requirements, conflict_reason
-from extender.predicates.tolerations import TolerationSet
+from extender.predicates.runtimeclass import Policy, Requirements, reason_for_all_nodes
 from extender.snapshot import Snapshot
-from extender.verdict import Code, Reason, not_found
+from extender.verdict import Code, Reason
 
 T = TypeVar("T")
 
@@ -20,14 +19,6 @@ T = TypeVar("T")
 MAX_DETAILS: Final = 8
 
 _BYTE_VALUES: Final = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What the flags say about matching."""
-
-    handler_check: HandlerCheck = HandlerCheck.AUTO
-    comparison_operators: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +99,8 @@ def _decided_by_pod(pod: Pod, runtime_class: RuntimeClass | None, count: int) ->
     """The verdicts where they do not depend on the nodes."""
     if pod.is_unconstrained:
         return Verdicts.uniform(count, None)
-    if pod.runtime_class_name and runtime_class is None:
-        return Verdicts.uniform(count, not_found(pod.runtime_class_name))
-    conflict = conflict_reason(pod, runtime_class) if runtime_class else None
-    return Verdicts.uniform(count, conflict) if conflict else None
+    of_all = reason_for_all_nodes(pod, runtime_class)
+    return Verdicts.uniform(count, of_all) if of_all else None
 
 
 def match_names(
@@ -128,9 +117,7 @@ def match_names(
     decided = _decided_by_pod(pod, runtime_class, names.count)
     if decided is not None:
         return decided
-    table = snapshot.shapes.verdicts(
-        runtime_class, pod, policy.handler_check, policy.comparison_operators
-    )
+    table = snapshot.shapes.verdicts(pod, runtime_class, policy)
     return Verdicts(snapshot.nodes.translate(names, table.codes), table.reasons)
 
 
@@ -141,11 +128,7 @@ def match_nodes(
     decided = _decided_by_pod(pod, runtime_class, len(nodes))
     if decided is not None:
         return decided
-    of_class = runtime_class.tolerations if runtime_class else ()
-    tolerations = TolerationSet(
-        (*pod.tolerations, *of_class), comparison_operators=policy.comparison_operators
-    )
-    requirements = Requirements(runtime_class, tolerations, pod.features, policy.handler_check)
+    requirements = Requirements.of(pod, runtime_class, policy)
     selector = runtime_class.node_selector if runtime_class else ()
     number: dict[Reason | None, int] = {None: 0}
     known: dict[tuple[object, ...], int] = {}

@@ -12,12 +12,13 @@ from itertools import chain
 from extender.objects import RuntimeClass, Shape, Toleration, untimed
 from extender.predicates.runtimeclass import (
     HandlerCheck,
+    Policy,
     is_condition_taint,
     mismatch_without_pod,
 )
 from extender.predicates.tolerations import TolerationSet
 from extender.snapshot import Snapshot
-from extender.verbs.matching import Policy, Verdicts, group_refusals
+from extender.verbs.matching import Verdicts, group_refusals
 from extender.verdict import Reason
 
 _Key = tuple[tuple[tuple[str, str], ...], frozenset[Toleration], str]

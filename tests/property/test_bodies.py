@@ -19,8 +19,9 @@ from extender.http.service import Service
 from extender.metrics import Metrics
 from extender.names import NameRun
 from extender.objects import Node, Pod, RuntimeClass, Toleration
+from extender.predicates.runtimeclass import Policy
 from extender.refused import RefusedPods
-from extender.verbs.matching import Policy, match_names
+from extender.verbs.matching import match_names
 from tests.asking import Client
 from tests.processes import SAMPLES
 from tests.vectors_file import RECORDED

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from extender.http import wire
 from extender.objects import Node, Pod, RuntimeClass, SelectorRequirement, SelectorTerm
 from extender.predicates.node_selector import RequiredNodeAffinity
-from extender.predicates.runtimeclass import HandlerCheck, mismatch_without_pod
+from extender.predicates.runtimeclass import HandlerCheck, Policy, mismatch_without_pod
 from extender.predicates.tolerations import TolerationSet
 from extender.printing.documents import explanation_document, nodes_document
 from extender.verbs.candidates import described_nodes, nodes_of
 from extender.verbs.explain import Explanation, explain
 from extender.verbs.explain_origin import Origin
 from extender.verbs.explain_scores import explain_scores
-from extender.verbs.matching import Policy
 from extender.verbs.prioritize import Preferences
 from extender.verbs.support import Support, classes_of_node, nodes_of_class
 from extender.verdict import Code

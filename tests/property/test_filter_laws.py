@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from extender.cluster.store import SnapshotStore
 from extender.http import wire
 from extender.objects import Node, Pod, RuntimeClass, Taint, Toleration
-from extender.predicates.runtimeclass import HandlerCheck
+from extender.predicates.runtimeclass import HandlerCheck, Policy
 from extender.snapshot import Snapshot
 from extender.verbs.filter import sort_nodes
-from extender.verbs.matching import Policy, match_names, match_nodes
+from extender.verbs.matching import match_names, match_nodes
 from tests import naive
 from tests.property import strategies as some
 

@@ -19,10 +19,9 @@ from extender.checks.scheduler_config import (
 )
 from extender.cluster.store import SnapshotStore
 from extender.objects import Handler, Node, Pod, RuntimeClass, Taint, Toleration
-from extender.predicates.runtimeclass import HandlerCheck
+from extender.predicates.runtimeclass import HandlerCheck, Policy
 from extender.printing.finding_texts import findings_text
 from extender.printing.tables import Screen
-from extender.verbs.matching import Policy
 from extender.verbs.support import Support
 
 GOOD: Final[dict[str, Any]] = {

@@ -11,10 +11,10 @@ from extender.cluster.manifests import Manifests, read_manifest
 from extender.cluster.store import SnapshotStore
 from extender.decoding import RawPod, decode, explained_pod_of
 from extender.objects import Handler, Node, Pod, RuntimeClass, Taint, Toleration
+from extender.predicates.runtimeclass import Policy
 from extender.verbs.candidates import nodes_of
 from extender.verbs.explain import Explanation, explain
 from extender.verbs.explain_origin import Origin
-from extender.verbs.matching import Policy
 from extender.verdict import Code
 from tests.vectors_file import RECORDED
 

@@ -10,9 +10,10 @@ from extender.cluster.store import SnapshotStore
 from extender.decoding import RawNode, RawRuntimeClass, decode, node_of, runtime_class_of
 from extender.http.wire import run_of
 from extender.objects import Pod
+from extender.predicates.runtimeclass import Policy
 from extender.snapshot import Snapshot
 from extender.validation import validate_node_name, validate_runtimeclass
-from extender.verbs.matching import Policy, match_names
+from extender.verbs.matching import match_names
 from loadtest import bodies
 from loadtest.cases import HALF, NAMES, NODES, Asker, Case
 from loadtest.generator import HALF_CLASS, Cluster, ClusterSpec, go_json
@@ -61,10 +62,7 @@ def test_the_half_class_is_refused_for_three_reasons() -> None:
     cluster = Cluster(ClusterSpec(40))
     snapshot = snapshot_of(cluster)
     table = snapshot.shapes.verdicts(
-        snapshot.runtime_classes[HALF_CLASS],
-        Pod(runtime_class_name=HALF_CLASS),
-        Policy().handler_check,
-        False,
+        Pod(runtime_class_name=HALF_CLASS), snapshot.runtime_classes[HALF_CLASS], Policy()
     )
     codes = {reason.code for code in table.codes[1:] if (reason := table.reasons[code])}
     assert codes == {"selector", "taint", "handler"}

@@ -11,7 +11,7 @@ from extender.cluster.feeds import NodeFeed
 from extender.cluster.store import SnapshotStore
 from extender.decoding import NodeReader, RawNode, decode, node_of
 from extender.objects import Features, Pod, RuntimeClass, Shape, shape_of
-from extender.predicates.runtimeclass import HandlerCheck
+from extender.predicates.runtimeclass import Policy
 from extender.snapshot import Shapes
 
 SYSTEMS = [None, "", "linux", "windows"]
@@ -51,7 +51,7 @@ def shapes_of(document: Any) -> list[Shape | None]:
 def user_namespaces_lack(shape: Shape, runtime_class: RuntimeClass | None) -> str | None:
     """Why a pod with `hostUsers: false` is refused by a node of the shape."""
     pod = Pod(features=Features(user_namespaces=True))
-    table = Shapes((shape,)).verdicts(runtime_class, pod, HandlerCheck.AUTO, False)
+    table = Shapes((shape,)).verdicts(pod, runtime_class, Policy())
     reason = table.reasons[table.codes[1]]
     return reason.text if reason else None
 
@@ -72,7 +72,7 @@ def test_the_windows_kubelet_does_not_ignore_recursive_read_only_mounts() -> Non
     (shape, *_) = shapes_of(node("windows", None))
     assert shape is not None
     pod = Pod(features=Features(user_namespaces=True, recursive_read_only_mounts=True))
-    table = Shapes((shape,)).verdicts(None, pod, HandlerCheck.AUTO, False)
+    table = Shapes((shape,)).verdicts(pod, None, Policy())
     reason = table.reasons[table.codes[1]]
     assert reason is not None
     assert reason.text == "nodes' default runtime handler lacks recursive read-only mounts"

@@ -6,8 +6,8 @@ from extender.cluster.reflector import Response
 from extender.cluster.requeue import Requeue, _Changes, woken
 from extender.cluster.store import SnapshotStore
 from extender.objects import MAX_FEW, Handler, Node, Pod, RuntimeClass, Taint, Toleration
+from extender.predicates.runtimeclass import Policy
 from extender.refused import RefusedPods
-from extender.verbs.matching import Policy
 
 GVISOR = RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),))
 

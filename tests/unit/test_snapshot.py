@@ -9,7 +9,7 @@ import pytest
 
 from extender import snapshot
 from extender.objects import Pod, RuntimeClass, Shape, Taint, Toleration
-from extender.predicates.runtimeclass import HandlerCheck, Requirements
+from extender.predicates.runtimeclass import HandlerCheck, Policy, Requirements
 from extender.predicates.tolerations import TolerationSet
 from extender.snapshot import Shapes, VerdictTable
 from extender.verdict import UNKNOWN_NODE
@@ -36,7 +36,7 @@ def classes(count: int) -> list[RuntimeClass]:
 
 
 def verdicts(shapes: Shapes, runtime_class: RuntimeClass, pod: Pod = PLAIN) -> VerdictTable:
-    return shapes.verdicts(runtime_class, pod, HandlerCheck.AUTO, False)
+    return shapes.verdicts(pod, runtime_class, Policy())
 
 
 def texts(table: VerdictTable) -> list[str | None]:
