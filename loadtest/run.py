@@ -259,7 +259,7 @@ def _own_service(flags: argparse.Namespace, progress: Progress) -> list[Limit]:
     return [
         *load_or_limits,
         *usage_limits(idle, watch.settled(_WARM_SHARE), after, flags),
-        Limit(f"answers with 5xx, but 501 and 505: {errors}, limit 0", errors == 0),
+        Limit(f"answers that tell of a fault (500): {errors}, limit 0", errors == 0),
     ]
 
 

@@ -90,5 +90,8 @@ def server_errors(address: Address) -> int:
 
 
 def _is_fault(code: str) -> bool:
-    """501 and 505 are what a client is told that speaks another HTTP."""
-    return code.startswith("5") and code not in ("501", "505")
+    """501 and 505 tell a client that it speaks another HTTP, 503 that others send too much now.
+
+    A 503 to anybody well-behaved is a failed request of theirs.
+    """
+    return code.startswith("5") and code not in ("501", "503", "505")
