@@ -43,6 +43,9 @@ MAX_CHUNK_OVERHEAD: Final = 16
 #: sends a second request before the first is answered.
 MAX_PIPELINED: Final = 64
 
+#: Headers that say where a request ends, and Host, which it must have.
+_READ_HERE: Final = frozenset({b"host", b"content-length", b"transfer-encoding", b"expect"})
+
 #: A body in more pieces than this is joined on the way: a piece of one byte takes 50.
 MAX_PIECES: Final = 1024
 
@@ -88,6 +91,7 @@ class Connection(asyncio.Protocol):
         # Bytes of the bodies of requests that are complete and not answered.
         self._queued = 0
         self._headers: list[Header] = []
+        self._read_here: list[Header] = []
         self._pieces: list[bytes] = []
         self.on_message_begin()
         self._in_message = False
@@ -143,18 +147,19 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._deaf:
             return
-        if self.phase is Phase.IDLE:
-            self._enter(Phase.RECEIVING, self._all.limits.request_seconds)
-        elif self.phase is Phase.SILENT:
-            # With TLS, handshake and first request have one deadline together.
-            left = self.deadline - self._all.now() if self._tls else math.inf
-            self._enter(Phase.RECEIVING, min(left, self._all.limits.request_seconds))
+        before = self.phase
+        if before is Phase.IDLE or before is Phase.SILENT:
+            self.phase = Phase.RECEIVING
         try:
             self._feed(data)
         except Refusal as refusal:
             self._deaf = True
             self._pieces = []
             self._requests.append(refusal)
+        if not self._requests and before is not self.phase:
+            # With TLS, handshake and first request have one deadline together.
+            left = math.inf if self.served or not self._tls else self.deadline - self._all.now()
+            self._enter(Phase.RECEIVING, min(left, self._all.limits.request_seconds))
         self._go_on()
 
     def pause_writing(self) -> None:
@@ -213,6 +218,7 @@ class Connection(asyncio.Protocol):
         self._in_message = self._in_head = True
         self._target = b""
         self._headers = []
+        self._read_here = []
         self._fields_size = 0
         self._pieces = []
         self._received = self._chunks = self._wire_size = 0
@@ -227,6 +233,8 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         headers = self._headers
         headers.append((name, value))
+        if (key := name.lower()) in _READ_HERE:
+            self._read_here.append((key, value))
         self._fields_size += len(name) + len(value)
         if len(value) > MAX_FIELD or len(headers) > MAX_FIELDS or self._fields_size > MAX_HEAD:
             self._raise(_head_too_large())
@@ -235,7 +243,7 @@ class Connection(asyncio.Protocol):
         self._in_head = False
         try:
             self._awaits_continue = _check_head(
-                self._parser.get_http_version(), self._headers, self._all.limits.max_body_bytes
+                self._parser.get_http_version(), self._read_here, self._all.limits.max_body_bytes
             )
         except Refusal as refusal:
             self._raise(refusal)
@@ -289,7 +297,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _answer(self, request: Request) -> None:
-        self._enter(Phase.ANSWERING, math.inf)
+        self.phase = Phase.ANSWERING
         try:
             answer = self._all.application(request)
         except Exception:
@@ -298,6 +306,7 @@ class Connection(asyncio.Protocol):
         if isinstance(answer, Answer):
             self._send(request, answer)
         else:
+            self._enter(Phase.ANSWERING, math.inf)
             self._task = self._all.loop.create_task(self._wait_for(request, answer))
 
     async def _wait_for(self, request: Request, awaited: Awaitable[Answer]) -> None:
@@ -314,18 +323,18 @@ class Connection(asyncio.Protocol):
         self._queued -= len(request.body)
         self._keep_alive = request.keep_alive and not self._all.stopping
         head = answer.head(self._all.date, keep_alive=self._keep_alive)
-        body = () if request.method == b"HEAD" else answer.chunks
-        self._write(head, *body)
+        self._write(head, () if request.method == b"HEAD" else answer.chunks)
         # pause_writing() may have been called meanwhile.
         if self.phase is Phase.ANSWERING:
             self._rest()
 
-    def _write(self, *chunks: bytes) -> None:
+    def _write(self, head: bytes, chunks: Sequence[bytes]) -> None:
         assert self._transport is not None
-        if self._tls:  # a record for each chunk otherwise
-            self._transport.write(b"".join(chunks))
+        # Each chunk costs more than its bytes while they are few; with TLS each is a record.
+        if self._tls or sum(map(len, chunks)) < WORTH_COUNTING:
+            self._transport.write(head + b"".join(chunks))
         else:
-            self._transport.writelines(chunks)
+            self._transport.writelines((head, *chunks))
 
     def _turn_away(self, refusal: Refusal) -> None:
         assert self._transport is not None
@@ -334,7 +343,7 @@ class Connection(asyncio.Protocol):
         self._keep_alive = False
         self._enter(Phase.LINGERING, self._all.limits.linger_seconds)
         self._all.hold(self, 0)
-        self._write(answer.head(self._all.date, keep_alive=False), *answer.chunks)
+        self._write(answer.head(self._all.date, keep_alive=False), answer.chunks)
         if self._transport.can_write_eof():
             self._transport.write_eof()
 
@@ -371,11 +380,11 @@ class Connection(asyncio.Protocol):
 def _check_head(version: str, headers: Sequence[Header], limit: int) -> bool:
     """What the parser leaves open; answers whether the client waits for 100 Continue.
 
-    Raises Refusal.
+    headers are those of _READ_HERE, their names in lower case. Raises Refusal.
     """
     found: dict[bytes, list[bytes]] = {}
     for name, value in headers:
-        found.setdefault(name.lower(), []).append(value.strip().lower())
+        found.setdefault(name, []).append(value.strip().lower())
     if version not in ("1.1", "1.0"):
         text = "only HTTP/1.1 and HTTP/1.0 are supported"
         raise Refusal(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, text)

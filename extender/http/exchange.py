@@ -34,7 +34,11 @@ class Request:
 
     def header(self, name: bytes) -> bytes:
         """The value of the first header of this lower-case name, or nothing."""
-        return next((value for key, value in self.headers if key.lower() == name), b"")
+        for key, value in self.headers:
+            # Most names are of another length.
+            if len(key) == len(name) and key.lower() == name:
+                return value
+        return b""
 
 
 @dataclass(slots=True)
