@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from extender import __version__
 from extender.refused import RefusedPods
 from extender.snapshot import Snapshot
-from extender.verbs.support import Support
+from extender.verbs.nodes import Support
 from extender.verdict import Code
 
 NONE: Final = "<none>"

@@ -7,7 +7,7 @@ Node names are bytes here: the content of the name's JSON string, as it stands i
 answers. A node's name is a DNS subdomain, so it needs no escape.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -38,19 +38,23 @@ class VerdictTable:
     codes: Sequence[int]
 
 
-_START: Final = VerdictTable((None, UNKNOWN_NODE), bytes([1]))
+#: Of no shape: what is not known is refused.
+EMPTY_TABLE: Final = VerdictTable((None, UNKNOWN_NODE), bytes([1]))
 
 
 def extend_table(
-    table: VerdictTable, shapes: Sequence[Shape], requirements: Requirements
+    table: VerdictTable, shapes: Sequence[Shape], mismatch: Callable[[Shape], Reason | None]
 ) -> VerdictTable:
-    """The table with the verdicts of the shapes it does not cover yet."""
+    """The table with the verdicts of the shapes it does not cover yet.
+
+    mismatch says why a node of a shape is refused, None where it passes.
+    """
     reasons = list(table.reasons)
     number = {reason: index for index, reason in enumerate(reasons)}
     codes = list(table.codes)
     # codes[0] is the unknown node's, so shape id n stands at shapes[n - 1].
     for shape in shapes[len(codes) - 1 :]:
-        reason = requirements.mismatch(shape)
+        reason = mismatch(shape)
         code = number.get(reason)
         if code is None:
             code = number[reason] = len(reasons)
@@ -133,9 +137,9 @@ class Shapes:
         tolerates = requirements.tolerations.tolerates
         tolerated = frozenset(taint for taint in self.taints if tolerates(taint))
         key = (runtime_class, tolerated, pod.features, policy)
-        table = self._memo.tables.get(key, _START)
+        table = self._memo.tables.get(key, EMPTY_TABLE)
         if len(table.codes) <= len(self.shapes):
-            table = extend_table(table, self.shapes, requirements)
+            table = extend_table(table, self.shapes, requirements.mismatch)
             self._memo = self._memo.with_table(key, table)
         return table
 

@@ -12,3 +12,8 @@ class UndecidedError(Exception):
 
 class WouldWaitError(Exception):
     """The answer has to wait for something, and whoever asked must not wait."""
+
+
+def not_synced(what: str) -> UndecidedError:
+    """What is said until all of one kind of object is known."""
+    return UndecidedError(f"{ERROR_PREFIX}{what} not synced yet")

@@ -19,7 +19,7 @@ from extender.http.app import create_ops_app, create_webhook_app
 from extender.http.health import Health
 from extender.http.routing import Threads
 from extender.http.service import RuntimeClassLookup, no_lookup
-from extender.http.webhook import NamespaceAnnotation, WebhookService
+from extender.http.webhook import WebhookService
 from extender.metrics import CacheCollector, Metrics
 from extender.server import ListenOptions, Running
 from extender.starting import (
@@ -30,6 +30,7 @@ from extender.starting import (
     run,
 )
 from extender.validation import parse_quantity
+from extender.verbs.review import NamespaceAnnotation
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -40,7 +40,7 @@ class Merge(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class AdmissionRefusal:
     """The pod is not let in; `text` is what the in-tree plugin says."""
 
     text: str
@@ -68,22 +68,24 @@ class Changes:
     tolerations: MergedTolerations | None = None
 
 
-def not_found(name: str) -> Refusal:
+def not_found(name: str) -> AdmissionRefusal:
     """The pod names a class that does not exist."""
     if not name:
         # What the plugin's live look-up answers; its own text would name nothing either.
-        return Refusal("resource name may not be empty")
+        return AdmissionRefusal("resource name may not be empty")
     quoted = go_quote(name if len(name) <= MAX_QUOTED else f"{name[:MAX_QUOTED]}…")
-    return Refusal(f"pod rejected: RuntimeClass {quoted} not found")
+    return AdmissionRefusal(f"pod rejected: RuntimeClass {quoted} not found")
 
 
-def mutate(pod: ReviewedPod, runtime_class: RuntimeClass, merge: Merge) -> Changes | Refusal:
+def mutate(
+    pod: ReviewedPod, runtime_class: RuntimeClass, merge: Merge
+) -> Changes | AdmissionRefusal:
     """What the pod lacks of its class. Raises DecodeError for a pod that can't be read."""
     overhead = None
     if runtime_class.has_overhead:
         of_pod = pod.overhead()
         if of_pod and not _equal(of_pod, runtime_class.overhead):
-            return Refusal(_OVERHEAD_DIFFERS)
+            return AdmissionRefusal(_OVERHEAD_DIFFERS)
         if not of_pod and runtime_class.overhead:
             overhead = {
                 name: canonical_quantity(text) for name, text in runtime_class.overhead.items()
@@ -104,7 +106,7 @@ def mutate(pod: ReviewedPod, runtime_class: RuntimeClass, merge: Merge) -> Chang
     )
 
 
-def validate(pod: ReviewedPod, runtime_class: RuntimeClass | None) -> Refusal | None:
+def validate(pod: ReviewedPod, runtime_class: RuntimeClass | None) -> AdmissionRefusal | None:
     """Whether the pod's overhead is its class's: an absent one differs from any but an empty one.
 
     runtime_class is None for a pod that names none. Raises DecodeError.
@@ -112,16 +114,16 @@ def validate(pod: ReviewedPod, runtime_class: RuntimeClass | None) -> Refusal | 
     overhead = pod.overhead()
     if runtime_class is not None and runtime_class.has_overhead:
         equal = _equal(overhead or {}, runtime_class.overhead)
-        return None if equal else Refusal(_OVERHEAD_DIFFERS)
-    return None if overhead is None else Refusal(_OVERHEAD_ALONE)
+        return None if equal else AdmissionRefusal(_OVERHEAD_DIFFERS)
+    return None if overhead is None else AdmissionRefusal(_OVERHEAD_ALONE)
 
 
 def _equal(a: Mapping[str, str], b: Mapping[str, str]) -> bool:
     return a.keys() == b.keys() and all(amounts_equal_in_pods(a[name], b[name]) for name in a)
 
 
-def _conflict(key: str, of_pod: str, of_class: str) -> Refusal:
-    return Refusal(
+def _conflict(key: str, of_pod: str, of_class: str) -> AdmissionRefusal:
+    return AdmissionRefusal(
         f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {of_class};"
         f" pod.spec.nodeSelector[{key}] = {shown(of_pod)}"
     )

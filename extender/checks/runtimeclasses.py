@@ -10,9 +10,9 @@ from extender.objects import HARD_EFFECTS, Pod, RuntimeClass, Shape, Taint, Tole
 from extender.predicates.runtimeclass import HandlerState, Policy, handler_state, is_condition_taint
 from extender.predicates.tolerations import TolerationSet
 from extender.snapshot import Snapshot
-from extender.verbs.explain_requirements import toleration_text
-from extender.verbs.prioritize import ConstraintKey, constraint_key
-from extender.verbs.support import Support, verdicts_of_class
+from extender.verbs.class_index import ConstraintKey, constraint_key
+from extender.verbs.explain.requirements import toleration_text
+from extender.verbs.nodes import Support, verdicts_of_class
 from extender.verdict import shown
 
 #: Names given where a finding is about many nodes, classes or pods.
@@ -74,7 +74,7 @@ def _without_node(
 def _most_frequent_reason(runtime_class: RuntimeClass, snapshot: Snapshot, policy: Policy) -> str:
     verdicts = verdicts_of_class(runtime_class, snapshot.shapes.shapes, policy)
     nodes: Counter[str] = Counter()
-    for code, count in zip(verdicts.codes, snapshot.nodes_per_shape[1:], strict=True):
+    for code, count in zip(verdicts.codes[1:], snapshot.nodes_per_shape[1:], strict=True):
         reason = verdicts.reasons[code]
         if reason is not None:
             nodes[reason.text.removeprefix(reason.plain).strip()] += count

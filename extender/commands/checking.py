@@ -29,7 +29,7 @@ from extender.flags import CommandParser, UsageError
 from extender.input_files import FileError, read_file
 from extender.predicates.runtimeclass import Policy
 from extender.printing.finding_texts import findings_document, findings_text
-from extender.verbs.support import Support
+from extender.verbs.nodes import Support
 
 _VERSION: Final = re.compile(r"v?(?P<major>[0-9]{1,3})\.(?P<minor>[0-9]{1,3})(?:[.+-].*)?")
 

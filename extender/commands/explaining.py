@@ -24,9 +24,9 @@ from extender.printing.documents import (
     scores_document,
 )
 from extender.printing.texts import explanation_text
-from extender.verbs.candidates import nodes_of
 from extender.verbs.explain import explain
-from extender.verbs.explain_scores import explain_scores
+from extender.verbs.explain.candidates import nodes_of
+from extender.verbs.explain.scores import explain_scores
 from extender.verbs.prioritize import Preferences
 from extender.verdict import shown
 
@@ -88,7 +88,6 @@ def _explain(program: str, flags: argparse.Namespace) -> int:
                 snapshot,
                 explanation.passing,
                 Preferences(policy.handler_check),
-                policy,
             )
         )
     print_answer(flags.output, document, lambda screen: explanation_text(document, screen))

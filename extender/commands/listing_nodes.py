@@ -16,7 +16,7 @@ from extender.commands.progress import Progress
 from extender.flags import CommandParser, UsageError, whole_number
 from extender.printing.documents import class_nodes_document, states_of
 from extender.printing.texts import class_nodes_text
-from extender.verbs.support import nodes_of_class
+from extender.verbs.nodes import nodes_of_class
 from extender.verdict import shown
 
 

@@ -31,10 +31,10 @@ from extender.printing.documents import (
 from extender.printing.similar import did_you_mean
 from extender.printing.tables import Screen
 from extender.snapshot import Snapshot
-from extender.verbs.candidates import described_nodes, nodes_of
 from extender.verbs.explain import explain
-from extender.verbs.explain_scores import NodeScore, explain_scores
-from extender.verbs.support import classes_of_node, nodes_of_class
+from extender.verbs.explain.candidates import described_nodes, nodes_of
+from extender.verbs.explain.scores import NodeScore, explain_scores
+from extender.verbs.nodes import classes_of_node, nodes_of_class
 from extender.verdict import shown
 
 _MAX_LIMIT_DIGITS: Final = 9
@@ -118,9 +118,7 @@ class DebugRoutes:
                 # kube-scheduler asks for the scores of nodes that passed every filter.
                 asked = candidates.names if args.nodes else explanation.passing
                 document["scores"] = scores_document(
-                    explain_scores(
-                        runtime_class, snapshot, asked, service.preferences, service.policy
-                    )
+                    explain_scores(runtime_class, snapshot, asked, service.preferences)
                 )
         return document
 
@@ -133,9 +131,7 @@ class DebugRoutes:
         service, args, snapshot = self._service, decode_args(request.get_data()), self._synced()
         own = snapshot.runtime_classes.get(args.pod.runtime_class_name)
         if isinstance(args.nodes, NameRun):
-            scores = explain_scores(
-                own, snapshot, args.nodes.names, service.preferences, service.policy
-            )
+            scores = explain_scores(own, snapshot, args.nodes.names, service.preferences)
         else:
             wanted = service.preferences.scores_of_nodes(own, snapshot, args.nodes.nodes).scores
             scores = [

@@ -4,15 +4,15 @@ k8s.io/api/admission/v1 types.go, v1.36.2.
 """
 
 import base64
-from dataclasses import dataclass
-from enum import StrEnum
 from http import HTTPStatus
 from typing import Final
 
 from msgspec import Raw, Struct
 
+from extender.admission.request import AdmissionRequest
 from extender.decoding import DecodeError, decode
 from extender.http.wire import MAX_POD_VALUES, BadRequestError, bound_pod, encode
+from extender.verbs.review import Answer
 from extender.verdict import shown
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -24,66 +24,10 @@ MAX_REVIEW_VALUES: Final = 2 * MAX_POD_VALUES + 10_000
 _NULL: Final = Raw(b"null")
 
 
-class Outcome(StrEnum):
-    """How a review ended; the label of the metric."""
-
-    ALLOWED = "allowed"
-    PATCHED = "patched"
-    REFUSED = "refused"
-    SKIPPED = "skipped"
-    ERROR = "error"
-
-
-class _Kind(Struct):
-    group: str | None = None
-    kind: str | None = None
-
-
-class _Resource(Struct):
-    group: str | None = None
-    resource: str | None = None
-
-
-class AdmissionRequest(Struct, rename="camel"):
-    uid: str | None = None
-    kind: _Kind | None = None
-    resource: _Resource | None = None
-    sub_resource: str | None = None
-    operation: str | None = None
-    namespace: str | None = None
-    object: Raw = _NULL
-
-    @property
-    def creates_pod(self) -> bool:
-        """Whether it is what the in-tree plugin handles: CREATE of pods, of no subresource.
-
-        kube-apiserver always says kind and resource; a review by hand that leaves one out is
-        read by the other.
-        """
-        kind, resource = self.kind, self.resource
-        return (
-            self.operation == "CREATE"
-            and not self.sub_resource
-            and (resource is None or (not resource.group and resource.resource == "pods"))
-            and (kind is None or (not kind.group and kind.kind == "Pod"))
-        )
-
-
 class _Review(Struct, rename="camel"):
     api_version: str | None = None
     kind: str | None = None
     request: Raw = _NULL
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An AdmissionResponse without its uid."""
-
-    outcome: Outcome
-    patch: bytes = b""
-    message: str = ""
-    code: HTTPStatus = HTTPStatus.OK
-    warnings: tuple[str, ...] = ()
 
 
 _REASONS: Final = {

@@ -14,32 +14,16 @@ from extender.refused import RefusedPods
 from extender.snapshot import Snapshot
 from extender.undecided import ERROR_PREFIX as ERROR_PREFIX
 from extender.undecided import UndecidedError as UndecidedError
-from extender.undecided import WouldWaitError
+from extender.verbs.class_lookup import RuntimeClassLookup as RuntimeClassLookup
+from extender.verbs.class_lookup import SnapshotSource as SnapshotSource
+from extender.verbs.class_lookup import find_class
+from extender.verbs.class_lookup import no_lookup as no_lookup
+from extender.verbs.nodes import Support
 from extender.verbs.prioritize import Preferences
-from extender.verbs.support import Support
 
 #: 5,000 whole Nodes of 10 KB are 50 MB, 150,000 names 7 MB. What such a body takes in memory is
 #: held against the shipped manifests' limit by `make bench-memory`.
 DEFAULT_MAX_BODY_BYTES: Final = 64 * 2**20
-
-
-class SnapshotSource(Protocol):
-    """Whoever keeps the snapshot; each read gives the newest."""
-
-    @property
-    def snapshot(self) -> Snapshot: ...
-
-
-class RuntimeClassLookup(Protocol):
-    """Asks for a class that the snapshot does not have (yet)."""
-
-    def __call__(self, name: str) -> RuntimeClass | None:
-        """None when there is no such class. Raises UndecidedError when nobody answers."""
-
-
-def no_lookup(name: str) -> RuntimeClass | None:
-    """The snapshot is all there is, as with manifests."""
-    return None
 
 
 class PodLookup(Protocol):
@@ -116,17 +100,7 @@ class Service:
         Raises UndecidedError while the classes are not known, and unless patient WouldWaitError
         where the API server has to be asked.
         """
-        name = pod.runtime_class_name
-        if not name:
-            return None
-        if not snapshot.runtime_classes_synced:
-            raise UndecidedError(f"{ERROR_PREFIX}RuntimeClasses not synced yet")
-        found = snapshot.runtime_classes.get(name)
-        if found is not None or self.lookup is no_lookup:
-            return found
-        if not patient:
-            raise WouldWaitError
-        return self.lookup(name)
+        return find_class(pod.runtime_class_name, snapshot, self.lookup, patient=patient)
 
     def resolve(self, pod: Pod, *, patient: bool = True) -> tuple[RuntimeClass | None, Snapshot]:
         """The class the pod names, and the snapshot to judge nodes by.

@@ -5,11 +5,11 @@ in the cache, they wait if called with patient=True, and raise WouldWaitError ot
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from extender.http.node_items import NodeItems
-from extender.http.service import ERROR_PREFIX, Service, UndecidedError, no_node_events
+from extender.http.service import Service, UndecidedError, no_node_events
 from extender.http.wire import (
     Args,
     Chunks,
@@ -27,12 +27,16 @@ from extender.metrics import class_label
 from extender.names import NameRun
 from extender.objects import Pod, RuntimeClass
 from extender.snapshot import Snapshot
-from extender.undecided import WouldWaitError
-from extender.verbs.filter import FilterResult, sort_nodes
-from extender.verbs.matching import match_names, match_nodes
+from extender.undecided import WouldWaitError, not_synced
+from extender.verbs.filter import (
+    FilterResult,
+    filter_names,
+    filter_nodes,
+    look_again,
+    match_names,
+)
 from extender.verbs.preempt import keep_matching
 from extender.verbs.prioritize import Scores
-from extender.verdict import Code
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -60,8 +64,7 @@ class FilterRoute:
             return encode_filter_error(args.nodes, str(error))
 
     def _described(self, pod: Pod, runtime_class: RuntimeClass | None, nodes: NodeItems) -> Chunks:
-        verdicts = match_nodes(pod, runtime_class, nodes.nodes, self._service.policy)
-        result = sort_nodes(verdicts)
+        result = filter_nodes(pod, runtime_class, nodes.nodes, self._service.policy)
         self._note(pod, result)
         return encode_filtered_nodes(nodes, names_of(nodes), result)
 
@@ -74,34 +77,31 @@ class FilterRoute:
         patient: bool,
     ) -> Chunks:
         if not snapshot.nodes_synced:
-            raise UndecidedError(f"{ERROR_PREFIX}nodes not synced yet")
-        result = self._judge(pod, runtime_class, snapshot, names)
+            raise not_synced("nodes")
+        policy = self._service.policy
+        result = filter_names(pod, runtime_class, snapshot, names, policy)
         if result.leaves_none:
             if not patient and self._may_wait(result):
                 raise WouldWaitError
             # First remembered, then looked again: what begins to match in between is either seen
             # here, or finds the pod remembered and wakes it.
             tried_before = self._service.refused.refuse(pod)
-            for newer in self._newer(snapshot, result, tried_before):
-                runtime_class = newer.runtime_classes.get(pod.runtime_class_name)
-                if runtime_class is None and pod.runtime_class_name:
-                    # Gone, or not there yet: to be asked for, as at first.
-                    runtime_class, newer = self._service.resolve(pod)
-                result = self._judge(pod, runtime_class, newer, names)
-                if not result.leaves_none:
-                    break
+            newer = self._with_class(pod, self._newer(snapshot, result, tried_before))
+            result = look_again(result, pod, newer, names, policy)
         self._note(pod, result)
         return encode_filtered_names(names, result)
 
-    def _judge(
-        self,
-        pod: Pod,
-        runtime_class: RuntimeClass | None,
-        snapshot: Snapshot,
-        names: NameRun,
-    ) -> FilterResult:
-        verdicts = match_names(pod, runtime_class, snapshot, names, self._service.policy)
-        return sort_nodes(verdicts)
+    def _with_class(
+        self, pod: Pod, snapshots: Iterable[Snapshot]
+    ) -> Iterator[tuple[RuntimeClass | None, Snapshot]]:
+        """Each snapshot with the class that the pod names."""
+        for snapshot in snapshots:
+            runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
+            if runtime_class is None and pod.runtime_class_name:
+                # Gone, or not there yet: to be asked for, as at first.
+                yield self._service.resolve(pod)
+            else:
+                yield runtime_class, snapshot
 
     def _newer(
         self, judged: Snapshot, result: FilterResult, tried_before: bool
@@ -113,8 +113,7 @@ class FilterRoute:
         return () if newest is judged else (newest,)
 
     def _may_wait(self, result: FilterResult) -> bool:
-        depends_on_nodes = not result.reasons.keys() <= {Code.NOT_FOUND, Code.CONFLICT}
-        return depends_on_nodes and self._service.node_events is not no_node_events
+        return result.depends_on_nodes and self._service.node_events is not no_node_events
 
     def _note(self, pod: Pod, result: FilterResult) -> None:
         service = self._service
@@ -178,7 +177,7 @@ class PreemptRoute:
         if not pod.is_unconstrained:
             runtime_class, snapshot = self._service.resolve(pod, patient=patient)
             if not snapshot.nodes_synced:
-                raise UndecidedError(f"{ERROR_PREFIX}nodes not synced yet")
+                raise not_synced("nodes")
             names = run_of(list(victims))
             verdicts = match_names(pod, runtime_class, snapshot, names, self._service.policy)
             victims = keep_matching(verdicts, victims)

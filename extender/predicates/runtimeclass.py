@@ -184,18 +184,3 @@ def mismatch_without_pod(
             return untolerated_taint(runtime_class.name, taint)
         reason = handler_reason(runtime_class, shape, check)
     return reason
-
-
-def serves(
-    runtime_class: RuntimeClass, tolerations: TolerationSet, shape: Shape, check: HandlerCheck
-) -> bool:
-    """Whether the class matches the node and this says something about the node.
-
-    A class without nodeSelector matches every untainted node, which makes none of them special.
-    """
-    says_something = bool(runtime_class.node_selector) or any(
-        not is_condition_taint(taint) for taint in shape.taints
-    )
-    return says_something and (
-        mismatch_without_pod(runtime_class, tolerations, shape, check) is None
-    )

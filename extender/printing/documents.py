@@ -12,8 +12,8 @@ from extender.names import text_of
 from extender.objects import RuntimeClass, Shape, Toleration
 from extender.snapshot import Snapshot
 from extender.verbs.explain import Explanation, ReasonGroup
-from extender.verbs.explain_scores import NodeScore
-from extender.verbs.support import ClassNodes, node_state
+from extender.verbs.explain.scores import NodeScore
+from extender.verbs.nodes import ClassNodes, node_state
 from extender.verdict import Reason
 
 Document = dict[str, object]

@@ -10,7 +10,7 @@ from extender.objects import Toleration
 from extender.printable import printable
 from extender.printing.documents import NAMED_NODES
 from extender.printing.tables import Cell, Colour, Row, Screen, paragraph, table
-from extender.verbs.explain_requirements import toleration_text
+from extender.verbs.explain.requirements import toleration_text
 from extender.verdict import shown
 
 Document = Mapping[str, Any]

@@ -4,13 +4,17 @@ All refusals belong into FailedAndUnresolvableNodes: no preemption makes a node 
 RuntimeClass (pkg/scheduler/extender.go Filter and framework/preemption, v1.36.2).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import Final, TypeVar
 
-from extender.verbs.matching import Verdicts, group_refusals
-from extender.verdict import Code
+from extender.names import NameRun
+from extender.objects import Node, Pod, RuntimeClass, shape_of
+from extender.predicates.runtimeclass import Policy, Requirements, reason_for_all_nodes
+from extender.snapshot import Snapshot
+from extender.verbs.verdicts import Verdicts, group_refusals
+from extender.verdict import Code, Reason
 
 T = TypeVar("T")
 
@@ -18,6 +22,62 @@ T = TypeVar("T")
 PASSES: Final = 0
 
 _BYTE_VALUES: Final = 256
+
+#: Reasons that hold whatever the nodes are.
+_DECIDED_WITHOUT_NODES: Final = frozenset({Code.NOT_FOUND, Code.CONFLICT})
+
+
+def _decided_by_pod(pod: Pod, runtime_class: RuntimeClass | None, count: int) -> Verdicts | None:
+    """The verdicts where they do not depend on the nodes."""
+    if pod.is_unconstrained:
+        return Verdicts.uniform(count, None)
+    of_all = reason_for_all_nodes(pod, runtime_class)
+    return Verdicts.uniform(count, of_all) if of_all else None
+
+
+def match_names(
+    pod: Pod,
+    runtime_class: RuntimeClass | None,
+    snapshot: Snapshot,
+    names: NameRun,
+    policy: Policy,
+) -> Verdicts:
+    """Judge nodes of the snapshot by name.
+
+    runtime_class is the one the pod names, None where it names none or there is none.
+    """
+    decided = _decided_by_pod(pod, runtime_class, names.count)
+    if decided is not None:
+        return decided
+    table = snapshot.shapes.verdicts(pod, runtime_class, policy)
+    return Verdicts(snapshot.nodes.translate(names, table.codes), table.reasons)
+
+
+def match_nodes(
+    pod: Pod, runtime_class: RuntimeClass | None, nodes: Sequence[Node], policy: Policy
+) -> Verdicts:
+    """Judge nodes as the request describes them; nothing of the snapshot's nodes is used."""
+    decided = _decided_by_pod(pod, runtime_class, len(nodes))
+    if decided is not None:
+        return decided
+    requirements = Requirements.of(pod, runtime_class, policy)
+    selector = runtime_class.node_selector if runtime_class else ()
+    number: dict[Reason | None, int] = {None: 0}
+    known: dict[tuple[object, ...], int] = {}
+    codes = []
+    for node in nodes:
+        # Taints and handlers of equal text are mostly one object (NodeReader): telling them apart
+        # by identity, some are judged twice, which does no harm, but none is hashed.
+        labels = node.labels
+        has = tuple([labels.get(key) == value for key, value in selector])
+        flags = (node.unschedulable, node.is_docker, node.is_windows)
+        key = (has, id(node.taints), id(node.handlers), flags)
+        code = known.get(key)
+        if code is None:
+            reason = requirements.mismatch(shape_of(node, frozenset(selector)))
+            code = known[key] = number.setdefault(reason, len(number))
+        codes.append(code)
+    return Verdicts(bytes(codes) if len(number) <= _BYTE_VALUES else codes, tuple(number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +97,11 @@ class FilterResult:
     def passing(self) -> int:
         """How many nodes pass."""
         return self.sizes[PASSES]
+
+    @property
+    def depends_on_nodes(self) -> bool:
+        """Whether some node is refused for what the node is, which may change."""
+        return not self.reasons.keys() <= _DECIDED_WITHOUT_NODES
 
     @property
     def leaves_none(self) -> bool:
@@ -72,3 +137,40 @@ def sort_nodes(verdicts: Verdicts) -> FilterResult:
         [len(groups) - sum(refused), *refused],
         refusals.counts,
     )
+
+
+def filter_names(
+    pod: Pod,
+    runtime_class: RuntimeClass | None,
+    snapshot: Snapshot,
+    names: NameRun,
+    policy: Policy,
+) -> FilterResult:
+    """The answer about nodes of the snapshot; runtime_class as in match_names."""
+    return sort_nodes(match_names(pod, runtime_class, snapshot, names, policy))
+
+
+def filter_nodes(
+    pod: Pod, runtime_class: RuntimeClass | None, nodes: Sequence[Node], policy: Policy
+) -> FilterResult:
+    """The answer about nodes as the request describes them."""
+    return sort_nodes(match_nodes(pod, runtime_class, nodes, policy))
+
+
+def look_again(
+    result: FilterResult,
+    pod: Pod,
+    newer: Iterable[tuple[RuntimeClass | None, Snapshot]],
+    names: NameRun,
+    policy: Policy,
+) -> FilterResult:
+    """Judge a pod that has no node left by newer snapshots, until one leaves it a node.
+
+    kube-scheduler may have heard of a node before this service: newer gives the snapshots as they
+    come, each with the pod's RuntimeClass in it. The last result counts.
+    """
+    for runtime_class, snapshot in newer:
+        result = filter_names(pod, runtime_class, snapshot, names, policy)
+        if not result.leaves_none:
+            break
+    return result

@@ -9,7 +9,7 @@ others come back as they were; none is ever added.
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from extender.verbs.matching import Verdicts
+from extender.verbs.verdicts import Verdicts
 
 V = TypeVar("V")
 

@@ -13,7 +13,7 @@ from extender.metrics import CacheCollector, Metrics, RefusedPodsCollector, Supp
 from extender.predicates.runtimeclass import HandlerCheck
 from extender.refused import RefusedPods
 from extender.snapshot import Snapshot
-from extender.verbs.support import Support
+from extender.verbs.nodes import Support
 from tests.config.shipped import objects
 from tests.processes import ROOT
 

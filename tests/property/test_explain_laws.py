@@ -12,12 +12,12 @@ from extender.predicates.node_selector import RequiredNodeAffinity
 from extender.predicates.runtimeclass import HandlerCheck, Policy, mismatch_without_pod
 from extender.predicates.tolerations import TolerationSet
 from extender.printing.documents import explanation_document, nodes_document
-from extender.verbs.candidates import described_nodes, nodes_of
 from extender.verbs.explain import Explanation, explain
-from extender.verbs.explain_origin import Origin
-from extender.verbs.explain_scores import explain_scores
+from extender.verbs.explain.candidates import described_nodes, nodes_of
+from extender.verbs.explain.origin import Origin
+from extender.verbs.explain.scores import explain_scores
+from extender.verbs.nodes import Support, classes_of_node, nodes_of_class
 from extender.verbs.prioritize import Preferences
-from extender.verbs.support import Support, classes_of_node, nodes_of_class
 from extender.verdict import Code
 from tests import naive
 from tests.property import strategies as some
@@ -255,7 +255,7 @@ def test_the_evidence_of_a_score_is_the_score(
     own = data.draw(st.sampled_from([None, *snapshot.runtime_classes.values()]))
     run = wire.run_of(asked)
     preferences = Preferences(check)
-    found = explain_scores(own, snapshot, run.names, preferences, Policy(check))
+    found = explain_scores(own, snapshot, run.names, preferences)
     scores = preferences.scores(own, snapshot, run).scores
     assert [name for name, _ in found] == run.names
     assert [each.score for _, each in found] == list(scores)

@@ -11,8 +11,7 @@ from extender.http import wire
 from extender.objects import Node, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.runtimeclass import HandlerCheck, Policy
 from extender.snapshot import Snapshot
-from extender.verbs.filter import sort_nodes
-from extender.verbs.matching import match_names, match_nodes
+from extender.verbs.filter import match_names, match_nodes, sort_nodes
 from tests import naive
 from tests.property import strategies as some
 

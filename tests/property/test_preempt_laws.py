@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from extender.http import wire, wire_preemption
 from extender.objects import Node, Pod, RuntimeClass
 from extender.predicates.runtimeclass import HandlerCheck, Policy
-from extender.verbs.matching import match_names
+from extender.verbs.filter import match_names
 from extender.verbs.preempt import keep_matching
 from tests.property import strategies as some
 from tests.property.test_filter_laws import ask as ask_filter

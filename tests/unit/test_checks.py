@@ -22,7 +22,7 @@ from extender.objects import Handler, Node, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.runtimeclass import HandlerCheck, Policy
 from extender.printing.finding_texts import findings_text
 from extender.printing.tables import Screen
-from extender.verbs.support import Support
+from extender.verbs.nodes import Support
 
 GOOD: Final[dict[str, Any]] = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -12,9 +12,9 @@ from extender.cluster.store import SnapshotStore
 from extender.decoding import RawPod, decode, explained_pod_of
 from extender.objects import Handler, Node, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.runtimeclass import Policy
-from extender.verbs.candidates import nodes_of
 from extender.verbs.explain import Explanation, explain
-from extender.verbs.explain_origin import Origin
+from extender.verbs.explain.candidates import nodes_of
+from extender.verbs.explain.origin import Origin
 from extender.verdict import Code
 from tests.vectors_file import RECORDED
 

@@ -13,7 +13,7 @@ from extender.objects import Pod
 from extender.predicates.runtimeclass import Policy
 from extender.snapshot import Snapshot
 from extender.validation import validate_node_name, validate_runtimeclass
-from extender.verbs.matching import match_names
+from extender.verbs.filter import match_names
 from loadtest import bodies
 from loadtest.cases import HALF, NAMES, NODES, Asker, Case
 from loadtest.generator import HALF_CLASS, Cluster, ClusterSpec, go_json

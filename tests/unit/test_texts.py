@@ -26,7 +26,7 @@ def test_a_reason_becomes_text_in_one_place() -> None:
     [
         pytest.param(r"(?<!\w)Finding\($", ["checks/", "commands/probing.py"], id="findings"),
         pytest.param(r"pod rejected: ", ["admission/merging.py"], id="refusals"),
-        pytest.param(r"def warnings_of\(", ["verbs/explain_warnings.py"], id="warnings"),
+        pytest.param(r"def warnings_of\(", ["verbs/explain/warnings.py"], id="warnings"),
     ],
 )
 def test_other_texts_are_made_where_contributing_says(what: str, places: list[str]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from extender.objects import Pod, RuntimeClass, SelectorRequirement, SelectorTerm, Toleration
 from extender.predicates.runtimeclass import HandlerCheck, Policy
-from extender.verbs.explain_origin import Origin, normal
+from extender.verbs.explain.origin import Origin, normal
 from extender.verdict import shown
 
 

@@ -22,11 +22,11 @@ from extender.predicates.tolerations import (
     find_untolerated_taint,
     tolerates_cordon,
 )
-from extender.verbs.candidates import Candidates
-from extender.verbs.explain_origin import Origin, class_part_origin
-from extender.verbs.explain_requirements import Requirement, requirements_of
-from extender.verbs.explain_warnings import Findings, warnings_of
-from extender.verbs.matching import Verdicts, group_refusals
+from extender.verbs.explain.candidates import Candidates
+from extender.verbs.explain.origin import Origin, class_part_origin
+from extender.verbs.explain.requirements import Requirement, requirements_of
+from extender.verbs.explain.warnings import Findings, warnings_of
+from extender.verbs.verdicts import Verdicts, group_refusals
 from extender.verdict import (
     CORDONED,
     LEFT_OUT,

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Final, NamedTuple, TypeVar
 
-from extender.names import NameRun, tally
-from extender.objects import Node, Pod, RuntimeClass, shape_of
-from extender.predicates.runtimeclass import Policy, Requirements, reason_for_all_nodes
-from extender.snapshot import Snapshot
+from extender.names import tally
 from extender.verdict import Code, Reason
 
 T = TypeVar("T")
@@ -93,56 +90,3 @@ def group_refusals(verdicts: Verdicts) -> Refusals:
             folded, short = groups.pop(text), plain[text]
             groups[short] = folded._replace(text=short).joined(groups.get(short))
     return Refusals(tuple(groups.values()), counts)
-
-
-def _decided_by_pod(pod: Pod, runtime_class: RuntimeClass | None, count: int) -> Verdicts | None:
-    """The verdicts where they do not depend on the nodes."""
-    if pod.is_unconstrained:
-        return Verdicts.uniform(count, None)
-    of_all = reason_for_all_nodes(pod, runtime_class)
-    return Verdicts.uniform(count, of_all) if of_all else None
-
-
-def match_names(
-    pod: Pod,
-    runtime_class: RuntimeClass | None,
-    snapshot: Snapshot,
-    names: NameRun,
-    policy: Policy,
-) -> Verdicts:
-    """Judge nodes of the snapshot by name.
-
-    runtime_class is the one the pod names, None where it names none or there is none.
-    """
-    decided = _decided_by_pod(pod, runtime_class, names.count)
-    if decided is not None:
-        return decided
-    table = snapshot.shapes.verdicts(pod, runtime_class, policy)
-    return Verdicts(snapshot.nodes.translate(names, table.codes), table.reasons)
-
-
-def match_nodes(
-    pod: Pod, runtime_class: RuntimeClass | None, nodes: Sequence[Node], policy: Policy
-) -> Verdicts:
-    """Judge nodes as the request describes them; nothing of the snapshot's nodes is used."""
-    decided = _decided_by_pod(pod, runtime_class, len(nodes))
-    if decided is not None:
-        return decided
-    requirements = Requirements.of(pod, runtime_class, policy)
-    selector = runtime_class.node_selector if runtime_class else ()
-    number: dict[Reason | None, int] = {None: 0}
-    known: dict[tuple[object, ...], int] = {}
-    codes = []
-    for node in nodes:
-        # Taints and handlers of equal text are mostly one object (NodeReader): telling them apart
-        # by identity, some are judged twice, which does no harm, but none is hashed.
-        labels = node.labels
-        has = tuple([labels.get(key) == value for key, value in selector])
-        flags = (node.unschedulable, node.is_docker, node.is_windows)
-        key = (has, id(node.taints), id(node.handlers), flags)
-        code = known.get(key)
-        if code is None:
-            reason = requirements.mismatch(shape_of(node, frozenset(selector)))
-            code = known[key] = number.setdefault(reason, len(number))
-        codes.append(code)
-    return Verdicts(bytes(codes) if len(number) <= _BYTE_VALUES else codes, tuple(number))

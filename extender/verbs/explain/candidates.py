@@ -82,7 +82,7 @@ class _DescribedLabels:
 def nodes_of(snapshot: Snapshot, names: Sequence[bytes] | None = None) -> Candidates:
     """The named nodes of a snapshot in that order; all of them by name when None."""
     asked = sorted(snapshot.nodes) if names is None else names
-    ids = list(map(snapshot.nodes.__getitem__, asked))
+    ids = list(snapshot.nodes.numbers(asked))
     return Candidates(asked, ids, snapshot.shapes, _StoredLabels(snapshot, asked))
 
 

@@ -1,14 +1,12 @@
 """The evidence behind a node's score: what it costs the pod, and the classes it serves."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from extender.names import NameRun
-from extender.objects import RuntimeClass, Shape
-from extender.predicates.runtimeclass import Policy, serves
-from extender.predicates.tolerations import TolerationSet
+from extender.objects import RuntimeClass
 from extender.snapshot import Snapshot
-from extender.verbs.prioritize import ConstraintKey, Preferences, constraint_key
+from extender.verbs.prioritize import Preferences
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,31 +26,16 @@ def explain_scores(
     snapshot: Snapshot,
     names: Sequence[bytes],
     preferences: Preferences,
-    policy: Policy,
 ) -> Sequence[tuple[bytes, NodeScore]]:
     """The score of each named node, as the prioritize verb gives it for these names together."""
     scores = preferences.scores(own, snapshot, NameRun.of(names)).scores
-    costs = preferences.cost_table(own, snapshot)
-    by_key: dict[ConstraintKey, list[RuntimeClass]] = {}
-    for each in snapshot.runtime_classes.values():
-        by_key.setdefault(constraint_key(each), []).append(each)
-    keys = preferences.served(snapshot)
+    costs = preferences.cost_table(own, snapshot).costs
     served: dict[int, Sequence[str]] = {0: ()}
     found = []
     for name, score in zip(names, scores, strict=True):
         shape_id = snapshot.nodes[name]
         if shape_id not in served:
-            shape = snapshot.shapes.shapes[shape_id - 1]
-            classes = (each for key in keys[shape_id] for each in by_key[key])
-            served[shape_id] = _served(classes, shape, policy)
+            served[shape_id] = preferences.served_classes(snapshot, shape_id)
         cost = costs[shape_id] if shape_id else 0
         found.append((name, NodeScore(cost, score, served[shape_id])))
     return found
-
-
-def _served(classes: Iterable[RuntimeClass], shape: Shape, policy: Policy) -> Sequence[str]:
-    return sorted(
-        each.name
-        for each in classes
-        if serves(each, TolerationSet(each.tolerations), shape, policy.handler_check)
-    )

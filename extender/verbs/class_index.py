@@ -1,0 +1,164 @@
+"""The RuntimeClasses found by what a node has, and what they make of each shape of node.
+
+Of 1,000 classes few concern one node, and one installer may make 18 classes that ask the same of
+it: equal ones are judged once.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from extender.objects import RuntimeClass, Shape, Toleration, untimed
+from extender.predicates.runtimeclass import (
+    HandlerCheck,
+    is_condition_taint,
+    mismatch_without_pod,
+)
+from extender.predicates.tolerations import TolerationSet
+from extender.snapshot import Snapshot, selector_entries
+
+T = TypeVar("T")
+
+Entry = tuple[str, str]
+
+#: nodeSelector and tolerations: what a class asks of a node, apart from its handler.
+ConstraintKey = tuple[tuple[Entry, ...], frozenset[Toleration]]
+
+#: Sets of taints and handlers that are remembered; a cluster has a few dozen.
+_MAX_REMEMBERED: Final = 4096
+
+
+def constraint_key(runtime_class: RuntimeClass) -> ConstraintKey:
+    return runtime_class.node_selector, frozenset(map(untimed, runtime_class.tolerations))
+
+
+@dataclass(frozen=True, slots=True)
+class ClassGroup:
+    """RuntimeClasses of equal constraints and handler: what holds of one holds of all."""
+
+    names: tuple[str, ...]
+    example: RuntimeClass
+    constraints: ConstraintKey
+    tolerations: TolerationSet
+
+    def matches(self, shape: Shape, check: HandlerCheck) -> bool:
+        return mismatch_without_pod(self.example, self.tolerations, shape, check) is None
+
+
+class Matching(NamedTuple):
+    """The groups that match a shape, as indexes of ClassIndex.groups: by nodeSelector or without.
+
+    Shapes that differ in their labels only mostly share one tuple `without_selector`.
+    """
+
+    by_selector: tuple[int, ...] = ()
+    without_selector: tuple[int, ...] = ()
+
+
+class ClassIndex:
+    """The groups by an entry of their nodeSelector. Safe to use from any thread."""
+
+    def __init__(self, runtime_classes: Iterable[RuntimeClass], check: HandlerCheck) -> None:
+        runtime_classes = tuple(runtime_classes)
+        self._check = check
+        #: The labels that matter, for nodes that are described in a request.
+        self.wanted = selector_entries(runtime_classes)
+        self.wanted_keys = sorted({key for key, _ in self.wanted})
+        alike: dict[tuple[ConstraintKey, str], list[RuntimeClass]] = {}
+        for each in runtime_classes:
+            alike.setdefault((constraint_key(each), each.handler), []).append(each)
+        self.groups = [
+            ClassGroup(tuple(each.name for each in same), same[0], key, TolerationSet(key[1]))
+            for (key, _), same in alike.items()
+        ]
+        self._by_entry: dict[Entry, list[int]] = {}
+        self._without_selector: list[int] = []
+        for number, group in enumerate(self.groups):
+            selector = group.example.node_selector
+            # A node must have all entries, so looking at one of them is enough to find the group.
+            same_entry = self._by_entry.setdefault(selector[0], []) if selector else None
+            (self._without_selector if same_entry is None else same_entry).append(number)
+        self._remembered: dict[Shape, tuple[int, ...]] = {}
+
+    def matching(self, shape: Shape) -> Matching:
+        """The groups whose classes a node of this shape can run at all."""
+        by_selector = tuple(
+            number
+            for entry in shape.selector_entries
+            for number in self._by_entry.get(entry, ())
+            if self.groups[number].matches(shape, self._check)
+        )
+        return Matching(by_selector, self._matching_without_selector(shape))
+
+    def _matching_without_selector(self, shape: Shape) -> tuple[int, ...]:
+        # Labels play no part for these, and few nodes differ in what does.
+        bare = Shape(
+            taints=tuple(taint for taint in shape.taints if not is_condition_taint(taint)),
+            handlers=shape.handlers,
+            is_docker=shape.is_docker,
+        )
+        found = self._remembered.get(bare)
+        if found is None:
+            if len(self._remembered) >= _MAX_REMEMBERED:
+                self._remembered.clear()
+            found = self._remembered[bare] = tuple(
+                number
+                for number in self._without_selector
+                if self.groups[number].matches(bare, self._check)
+            )
+        return found
+
+    def served(self, shape: Shape) -> Iterator[ClassGroup]:
+        """The groups that match a node of this shape, where this says something about the node.
+
+        A class without nodeSelector matches every untainted node, which makes none of them special.
+        """
+        matching = self.matching(shape)
+        is_tainted = any(not is_condition_taint(taint) for taint in shape.taints)
+        others = matching.without_selector if is_tainted else ()
+        return (self.groups[number] for number in (*matching.by_selector, *others))
+
+    def served_constraints(self, shape: Shape) -> frozenset[ConstraintKey]:
+        """The distinct constraints among the classes that a node of this shape serves."""
+        return frozenset(group.constraints for group in self.served(shape))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownShapes(Generic[T]):
+    """What is known of a snapshot's shapes; found[shape id], found[0] is the unknown node's."""
+
+    runtime_classes: Mapping[str, RuntimeClass]
+    shapes: tuple[Shape, ...]
+    index: ClassIndex
+    found: tuple[T, ...]
+
+
+class ShapeMemo(Generic[T]):
+    """Works something out of each shape, and keeps it for as long as shapes and classes stay.
+
+    What it keeps is replaced whole: two threads that find it out of date do the same work twice.
+    """
+
+    def __init__(
+        self, check: HandlerCheck, work: Callable[[ClassIndex, Shape], T], unknown: T
+    ) -> None:
+        """unknown: what is said of a node that is not known."""
+        self._check = check
+        self._work = work
+        self._known = KnownShapes({}, (), ClassIndex((), check), (unknown,))
+
+    def of(self, snapshot: Snapshot) -> KnownShapes[T]:
+        known, shapes = self._known, snapshot.shapes.shapes
+        if known.runtime_classes is not snapshot.runtime_classes:
+            index = ClassIndex(snapshot.runtime_classes.values(), self._check)
+            known = KnownShapes(snapshot.runtime_classes, (), index, known.found[:1])
+        if known.shapes is not shapes:
+            same = len(known.shapes)
+            if known.shapes != shapes[:same]:
+                same = 0
+            added = (self._work(known.index, shape) for shape in shapes[same:])
+            found = tuple(chain(known.found[: same + 1], added))
+            known = KnownShapes(known.runtime_classes, shapes, known.index, found)
+        self._known = known
+        return known

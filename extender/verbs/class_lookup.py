@@ -1,0 +1,46 @@
+"""How the RuntimeClass that a pod names is found: in the snapshot, else at the API server."""
+
+from typing import Protocol
+
+from extender.objects import RuntimeClass
+from extender.snapshot import Snapshot
+from extender.undecided import WouldWaitError, not_synced
+
+
+class SnapshotSource(Protocol):
+    """Whoever keeps the snapshot; each read gives the newest."""
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+
+
+class RuntimeClassLookup(Protocol):
+    """Asks for a class that the snapshot does not have (yet)."""
+
+    def __call__(self, name: str) -> RuntimeClass | None:
+        """None when there is no such class. Raises UndecidedError when nobody answers."""
+
+
+def no_lookup(name: str) -> RuntimeClass | None:
+    """The snapshot is all there is, as with manifests."""
+    return None
+
+
+def find_class(
+    name: str, snapshot: Snapshot, lookup: RuntimeClassLookup, *, patient: bool = True
+) -> RuntimeClass | None:
+    """The class of that name; None when it is empty or there is none.
+
+    Raises UndecidedError while the classes are not known, and unless patient WouldWaitError where
+    the API server has to be asked.
+    """
+    if not name:
+        return None
+    if not snapshot.runtime_classes_synced:
+        raise not_synced("RuntimeClasses")
+    found = snapshot.runtime_classes.get(name)
+    if found is not None or lookup is no_lookup:
+        return found
+    if not patient:
+        raise WouldWaitError
+    return lookup(name)

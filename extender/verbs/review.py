@@ -1,0 +1,166 @@
+"""The webhook's decision: what is done to a pod that is created, or why it is refused.
+
+The rules are those of the in-tree admission plugin RuntimeClass (admission.merging), and of the
+default classes (admission.default_class).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Protocol
+
+from extender.admission.default_class import (
+    NO_DEFAULT,
+    cluster_default,
+    origin_of_default,
+    takes_default,
+)
+from extender.admission.json_patch import encode_patch, patch
+from extender.admission.merging import AdmissionRefusal, Merge, mutate, not_found, validate
+from extender.admission.pod import ReviewedPod
+from extender.admission.request import AdmissionRequest
+from extender.decoding import DecodeError
+from extender.objects import RuntimeClass
+from extender.undecided import UndecidedError, not_synced
+from extender.verbs.class_lookup import (
+    RuntimeClassLookup,
+    SnapshotSource,
+    find_class,
+)
+
+
+class NamespaceAnnotation(Protocol):
+    """Knows the Namespaces' default classes."""
+
+    def __call__(self, namespace: str) -> str | None:
+        """The namespace's annotation runtimeclass-extender/default-class; None without one.
+
+        Raises UndecidedError while it is not known.
+        """
+
+
+class Operation(StrEnum):
+    """What kube-apiserver asks for; also the label of the metrics."""
+
+    MUTATE = "mutate"
+    VALIDATE = "validate"
+
+
+class Outcome(StrEnum):
+    """How a review ended; the label of the metric."""
+
+    ALLOWED = "allowed"
+    PATCHED = "patched"
+    REFUSED = "refused"
+    SKIPPED = "skipped"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An AdmissionResponse without its uid."""
+
+    outcome: Outcome
+    patch: bytes = b""
+    message: str = ""
+    code: HTTPStatus = HTTPStatus.OK
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewer:
+    """Decides reviews. Used by all request threads at once.
+
+    namespace_annotation is None where pods without a class stay without one. on_default is called
+    whenever the cluster's default class was looked for and found, with what is wrong with it or "".
+    """
+
+    source: SnapshotSource
+    merge: Merge
+    lookup: RuntimeClassLookup
+    namespace_annotation: NamespaceAnnotation | None
+    on_default: Callable[[str], None]
+
+    def review(
+        self, operation: Operation, asked: AdmissionRequest, *, patient: bool = True
+    ) -> Answer:
+        """The answer to one review, whatever is in it.
+
+        Unless patient, it raises WouldWaitError where the API server has to be asked.
+        """
+        if not asked.creates_pod:
+            return Answer(Outcome.SKIPPED)
+        try:
+            pod = ReviewedPod(asked.object)
+            if operation is Operation.MUTATE:
+                return self._mutate(pod, asked.namespace or "", patient)
+            return self._validate(pod, patient)
+        except DecodeError as error:
+            return Answer(Outcome.ERROR, message=str(error), code=HTTPStatus.BAD_REQUEST)
+        except UndecidedError as error:
+            return Answer(Outcome.ERROR, message=str(error), code=HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _mutate(self, pod: ReviewedPod, namespace: str, patient: bool) -> Answer:
+        name, given, origin = pod.runtime_class_name, None, ""
+        warnings: tuple[str, ...] = ()
+        if name is None:
+            given, origin, warnings = self._default_class(pod, namespace)
+            if given is None:
+                return Answer(Outcome.SKIPPED)
+            name = given
+        runtime_class = self._runtime_class(name, patient)
+        changes = (
+            not_found(name) if runtime_class is None else mutate(pod, runtime_class, self.merge)
+        )
+        if isinstance(changes, AdmissionRefusal):
+            if given is not None:
+                warnings = (*warnings, f'RuntimeClass "{given}" was given to the pod by default')
+                # The author of the pod may never have heard of the class.
+                changes = AdmissionRefusal(f"{changes.text} ({origin})")
+            return _refused(changes, warnings)
+        operations = patch(pod, replace(changes, runtime_class_name=given))
+        if not operations:
+            return Answer(Outcome.ALLOWED)
+        return Answer(Outcome.PATCHED, patch=encode_patch(operations), warnings=warnings)
+
+    def _validate(self, pod: ReviewedPod, patient: bool) -> Answer:
+        name = pod.runtime_class_name
+        runtime_class = None if name is None else self._runtime_class(name, patient)
+        if name is not None and runtime_class is None:
+            return _refused(not_found(name))
+        refusal = validate(pod, runtime_class)
+        return Answer(Outcome.ALLOWED) if refusal is None else _refused(refusal)
+
+    def _runtime_class(self, name: str, patient: bool) -> RuntimeClass | None:
+        """None when there is no such class. Raises UndecidedError."""
+        return find_class(name, self.source.snapshot, self.lookup, patient=patient)
+
+    def _default_class(
+        self, pod: ReviewedPod, namespace: str
+    ) -> tuple[str | None, str, tuple[str, ...]]:
+        """The class given to a pod that names none, what gives it, and warnings.
+
+        Raises UndecidedError.
+        """
+        annotation = self.namespace_annotation
+        if annotation is None or not takes_default(pod):
+            return None, "", ()
+        of_namespace = annotation(namespace)
+        origin = origin_of_default(namespace, of_namespace)
+        if of_namespace:
+            return (None if of_namespace == NO_DEFAULT else of_namespace), origin, ()
+        snapshot = self.source.snapshot
+        if not snapshot.runtime_classes_synced:
+            raise not_synced("RuntimeClasses")
+        default = cluster_default(snapshot.runtime_classes.values())
+        if default is None:
+            return None, "", ()
+        self.on_default(default.warning)
+        return default.name, origin, (default.warning,) if default.warning else ()
+
+
+def _refused(refusal: AdmissionRefusal, warnings: tuple[str, ...] = ()) -> Answer:
+    return Answer(
+        Outcome.REFUSED, message=refusal.text, code=HTTPStatus.FORBIDDEN, warnings=warnings
+    )
