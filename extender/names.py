@@ -9,11 +9,11 @@ RUNTIMECLASS_EXTENDER_PURE_PYTHON=1 to do without it where it is there.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, compress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import orjson
 
@@ -56,15 +56,6 @@ def text_of(name: bytes) -> str:
     return text
 
 
-def tally(codes: bytes, kinds: int) -> Mapping[int, int]:
-    """How often each code occurs, of those that do; codes are below `kinds`."""
-    if IS_COMPILED:
-        return compiled.tally(codes)
-    occurring: Iterable[int] = range(kinds) if kinds <= _FEW else set(codes)
-    counted = ((code, codes.count(code)) for code in occurring)
-    return {code: count for code, count in counted if count}
-
-
 @dataclass(frozen=True)
 class NameRun:
     """`count` names joined by the separator, at buffer[start:end].
@@ -86,17 +77,7 @@ class NameRun:
 
         Plain: ASCII without control characters and escapes, which stands for itself.
         """
-        if IS_COMPILED:
-            ends = compiled.measure(buffer, start, end)
-            if ends is None:
-                return None
-            return cls(buffer, start, end, len(ends) // _END_SIZE, ends)
-        text = buffer[start:end]
-        separators = text.translate(None, _PLAIN)
-        joints, rest = divmod(len(separators), len(SEPARATOR))
-        if rest or separators != SEPARATOR * joints:
-            return None
-        return cls(text, 0, len(text), joints + 1)
+        return _engine.read(buffer, start, end)
 
     @classmethod
     def of(cls, names: Sequence[bytes]) -> "NameRun":
@@ -106,8 +87,7 @@ class NameRun:
     @classmethod
     def known(cls, buffer: bytes, start: int, end: int, count: int) -> "NameRun":
         """What is a run of so many names for sure; they may have escapes."""
-        ends = compiled.measure(buffer, start, end) if IS_COMPILED and count else None
-        return cls(buffer, start, end, count, ends)
+        return _engine.known(buffer, start, end, count)
 
     @property
     def joined(self) -> bytes:
@@ -123,48 +103,164 @@ class NameRun:
         The ending of code n is endings[n - 1]; nothing else stands between those. Of the last one
         `cut` bytes are left out.
         """
-        if IS_COMPILED and self.ends is not None:
-            return compiled.part(self.buffer, self.start, self.ends, codes, tuple(endings), cut)
-        first = SEPARATOR.join(compress(self.names, codes.translate(_IS_FIRST)))
+        return _engine.part(self, codes, endings, cut)
+
+
+class NameTable(Protocol):
+    """Name → number, to translate whole runs by; see _names.pyi."""
+
+    def set(self, name: bytes, number: int, /) -> None: ...
+    def discard(self, name: bytes, /) -> None: ...
+    def copy(self) -> "NameTable": ...
+    def translate(self, buffer: bytes, start: int, ends: bytes, codes: bytes, /) -> bytes: ...
+
+
+class Engine(Protocol):
+    """How a run is gone through: by the compiled part, or in Python."""
+
+    def read(self, buffer: bytes, start: int, end: int) -> NameRun | None:
+        """See NameRun.read."""
+
+    def known(self, buffer: bytes, start: int, end: int, count: int) -> NameRun:
+        """See NameRun.known."""
+
+    def part(
+        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int
+    ) -> tuple[bytes, bytes]:
+        """See NameRun.part."""
+
+    def tally(self, codes: bytes, kinds: int) -> Mapping[int, int]:
+        """See tally."""
+
+    def table(self) -> NameTable | None:
+        """An empty table; None where a dictionary does as well."""
+
+
+class PythonEngine:
+    """By split, map, compress and join."""
+
+    def read(self, buffer: bytes, start: int, end: int) -> NameRun | None:
+        text = buffer[start:end]
+        separators = text.translate(None, _PLAIN)
+        joints, rest = divmod(len(separators), len(SEPARATOR))
+        if rest or separators != SEPARATOR * joints:
+            return None
+        return NameRun(text, 0, len(text), joints + 1)
+
+    def known(self, buffer: bytes, start: int, end: int, count: int) -> NameRun:
+        return NameRun(buffer, start, end, count)
+
+    def part(
+        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int
+    ) -> tuple[bytes, bytes]:
+        first = SEPARATOR.join(compress(run.names, codes.translate(_IS_FIRST)))
         chosen = map((b"", *endings).__getitem__, codes.translate(None, b"\0"))
-        others = zip(compress(self.names, codes), chosen, strict=True)
+        others = zip(compress(run.names, codes), chosen, strict=True)
         ended = b"".join(chain.from_iterable(others))
         return first, ended[: max(0, len(ended) - cut)]
 
+    def tally(self, codes: bytes, kinds: int) -> Mapping[int, int]:
+        occurring: Iterable[int] = range(kinds) if kinds <= _FEW else set(codes)
+        counted = ((code, codes.count(code)) for code in occurring)
+        return {code: count for code, count in counted if count}
 
-class NodeIndex(dict[bytes, int]):
-    """Node name → id, at least 1; a name it does not have is UNKNOWN.
+    def table(self) -> NameTable | None:
+        return None
 
-    Changed by its items only, so that the compiled twin stays in step.
-    """
 
-    __slots__ = ("_twin",)
-    _twin: "compiled.NameTable | None"
+class CompiledEngine(PythonEngine):
+    """By the compiled part; in Python what has not been measured, as runs with escapes."""
 
-    def __init__(self, items: "Mapping[bytes, int] | Iterable[tuple[bytes, int]]" = ()) -> None:
-        super().__init__(items)
-        if isinstance(items, NodeIndex):
-            self._twin = items._twin.copy() if items._twin is not None else None
-        elif IS_COMPILED:
-            self._twin = compiled.NameTable()
-            for name, number in self.items():
-                self._twin.set(name, number)
-        else:
-            self._twin = None
+    def read(self, buffer: bytes, start: int, end: int) -> NameRun | None:
+        ends = compiled.measure(buffer, start, end)
+        if ends is None:
+            return None
+        return NameRun(buffer, start, end, len(ends) // _END_SIZE, ends)
+
+    def known(self, buffer: bytes, start: int, end: int, count: int) -> NameRun:
+        ends = compiled.measure(buffer, start, end) if count else None
+        return NameRun(buffer, start, end, count, ends)
+
+    def part(
+        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int
+    ) -> tuple[bytes, bytes]:
+        if run.ends is None:
+            return super().part(run, codes, endings, cut)
+        return compiled.part(run.buffer, run.start, run.ends, codes, tuple(endings), cut)
+
+    def tally(self, codes: bytes, kinds: int) -> Mapping[int, int]:
+        return compiled.tally(codes)
+
+    def table(self) -> NameTable | None:
+        return compiled.NameTable()
+
+
+_engine: Engine = CompiledEngine() if IS_COMPILED else PythonEngine()
+
+
+def tally(codes: bytes, kinds: int) -> Mapping[int, int]:
+    """How often each code occurs, of those that do; codes are below `kinds`."""
+    return _engine.tally(codes, kinds)
+
+
+class _Numbers(dict[bytes, int]):
+    """A name that it does not have is UNKNOWN."""
+
+    __slots__ = ()
 
     def __missing__(self, name: bytes) -> int:
         return UNKNOWN
 
+
+class NodeIndex:
+    """Node name → id, at least 1; a name it does not have is UNKNOWN.
+
+    It is no dictionary, so that nothing changes its names without the engine's table.
+    """
+
+    __slots__ = ("_numbers", "_table")
+
+    def __init__(self, items: Iterable[tuple[bytes, int]] = ()) -> None:
+        self._numbers = _Numbers(items)
+        self._table = _engine.table()
+        if self._table is not None:
+            for name, number in self._numbers.items():
+                self._table.set(name, number)
+
+    def copy(self) -> "NodeIndex":
+        copied = NodeIndex.__new__(NodeIndex)
+        copied._numbers = _Numbers(self._numbers)
+        copied._table = self._table.copy() if self._table is not None else None
+        return copied
+
+    def __getitem__(self, name: bytes) -> int:
+        return self._numbers[name]
+
+    def __contains__(self, name: bytes) -> bool:
+        return name in self._numbers
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def items(self) -> Iterable[tuple[bytes, int]]:
+        return self._numbers.items()
+
+    def values(self) -> ValuesView[int]:
+        return self._numbers.values()
+
     def __setitem__(self, name: bytes, number: int) -> None:
-        super().__setitem__(name, number)
-        if self._twin is not None:
-            self._twin.set(name, number)
+        self._numbers[name] = number
+        if self._table is not None:
+            self._table.set(name, number)
 
     def forget(self, name: bytes) -> None:
         """Drop a name, if it is there."""
-        super().pop(name, None)
-        if self._twin is not None:
-            self._twin.discard(name)
+        self._numbers.pop(name, None)
+        if self._table is not None:
+            self._table.discard(name)
 
     def translate(self, run: NameRun, codes: Sequence[int]) -> Sequence[int]:
         """codes[id] for each name of a run, as bytes where codes are bytes.
@@ -172,10 +268,14 @@ class NodeIndex(dict[bytes, int]):
         Every id has a code, and codes[UNKNOWN] is that of names that are not known.
         """
         if not isinstance(codes, bytes):
-            return tuple(map(codes.__getitem__, map(self.__getitem__, run.names)))
-        if self._twin is not None and run.ends is not None:
-            return self._twin.translate(run.buffer, run.start, run.ends, codes)
-        ids = map(self.__getitem__, run.names)
+            return tuple(map(codes.__getitem__, self.numbers(run.names)))
+        if self._table is not None and run.ends is not None:
+            return self._table.translate(run.buffer, run.start, run.ends, codes)
+        ids = self.numbers(run.names)
         if len(codes) <= _BYTE_VALUES:
             return bytes(ids).translate(codes.ljust(_BYTE_VALUES, b"\0"))
         return bytes(map(codes.__getitem__, ids))
+
+    def numbers(self, names: Iterable[bytes]) -> Iterable[int]:
+        """The id of each name."""
+        return map(self._numbers.__getitem__, names)

@@ -285,7 +285,7 @@ class SnapshotStore:
             nodes, labels = retired.nodes, retired.labels
             _apply(retired.missed, nodes, labels)
         else:
-            nodes, labels = NodeIndex(current.nodes), dict(current.labels)
+            nodes, labels = current.nodes.copy(), dict(current.labels)
         _apply(self._pending, nodes, labels)
         # After a change of a quarter of the nodes, as the first list is, a copy costs less to keep.
         few = 4 * len(self._pending) < len(nodes)

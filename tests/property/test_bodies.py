@@ -21,7 +21,7 @@ from extender.names import NameRun
 from extender.objects import Node, Pod, RuntimeClass, Toleration
 from extender.predicates.runtimeclass import Policy
 from extender.refused import RefusedPods
-from extender.verbs.matching import match_names
+from extender.verbs.filter import match_names
 from tests.asking import Client
 from tests.processes import SAMPLES
 from tests.vectors_file import RECORDED
@@ -47,7 +47,7 @@ def check(verb: str, body: bytes) -> None:
     """A 200 or a 400 of one line, the same with the compiled part and without it."""
     response = client().post(f"/{verb}", data=body)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(names, "IS_COMPILED", False)
+        patch.setattr(names, "_engine", names.PythonEngine())
         in_python = client().post(f"/{verb}", data=body)
     assert (in_python.status_code, in_python.data) == (response.status_code, response.data)
     assert response.status_code in (200, 400), response.data
