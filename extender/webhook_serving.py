@@ -29,7 +29,6 @@ from extender.starting import (
     readiness_line,
     run,
 )
-from extender.validation import parse_quantity
 from extender.verbs.review import NamespaceAnnotation
 
 _LOG: Final = logging.getLogger(__name__)
@@ -97,7 +96,6 @@ def _start(options: WebhookOptions, preloaded: Preloaded) -> Running:
         serve_metrics=options.listen.ops_bind is None,
     )
     source.start()
-    parse_quantity("1")  # loads its engine: half a second that no pod should wait for
     freeze()
     if isinstance(preloaded, ClusterConfig):
         _LOG.info("following the cluster", extra={"host": preloaded.host})

@@ -52,7 +52,8 @@ def canonical_labels(labels: Mapping[str, str]) -> bytes:
     return bytes(memoryview(dumped))
 
 
-def _observed(node: Node) -> ObservedNode:
+def observed(node: Node) -> ObservedNode:
+    """A node read whole, as the store takes it."""
     return ObservedNode(node.name.encode(), canonical_labels(node.labels), shape_of(node, ()))
 
 
@@ -136,12 +137,8 @@ class SnapshotStore:
         """
         self._listeners.append(listener)
 
-    def replace_nodes(self, nodes: Iterable[Node]) -> None:
-        """All nodes at once; swaps once, or not at all when nothing differs."""
-        self.replace_observed(map(_observed, nodes))
-
     def replace_observed(self, nodes: Iterable[ObservedNode]) -> None:
-        """The same for a reflector: its list is complete, so what isn't in it is gone."""
+        """All nodes at once: what isn't among them is gone. Swaps only where something differs."""
         with self._lock:
             self._note_all(nodes)
             swap = self._swap(nodes_synced=True)
@@ -151,18 +148,14 @@ class SnapshotStore:
         """Nodes and RuntimeClasses in one swap, as from manifests."""
         with self._lock:
             classes = self._noted_classes(runtime_classes)
-            self._note_all(map(_observed, nodes))
+            self._note_all(map(observed, nodes))
             swap = self._swap(
                 runtime_classes=classes, nodes_synced=True, runtime_classes_synced=True
             )
         self._tell(swap)
 
-    def change_nodes(self, changed: Iterable[Node], deleted: Iterable[str]) -> None:
-        """Single changes, folded into one swap; none when no shape and no label differs."""
-        self.change_observed(map(_observed, changed), (name.encode() for name in deleted))
-
     def change_observed(self, changed: Iterable[ObservedNode], deleted: Iterable[bytes]) -> None:
-        """The same for a reflector. No name is in both."""
+        """Single changes, folded into one swap at most. No name is in both."""
         with self._lock:
             for node in changed:
                 self._note(node)

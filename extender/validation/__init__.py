@@ -9,21 +9,16 @@ from extender.validation.quantity import (
     amounts_equal_in_pods,
     canonical_quantity,
     parse_quantity,
-    quantities_equal,
     trimmed_quantity,
 )
-from extender.validation.runtimeclass import validate_runtimeclass, validate_runtimeclass_update
-from extender.validation.tolerations import validate_tolerations
+from extender.validation.runtimeclass import validate_runtimeclass
 
 __all__ = [
     "FieldError",
     "amounts_equal_in_pods",
     "canonical_quantity",
     "parse_quantity",
-    "quantities_equal",
     "trimmed_quantity",
     "validate_node_name",
     "validate_runtimeclass",
-    "validate_runtimeclass_update",
-    "validate_tolerations",
 ]

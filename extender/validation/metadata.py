@@ -140,59 +140,6 @@ def metadata_errors(meta: ObjectMeta, field: str) -> list[FieldError]:
     return errors
 
 
-def metadata_update_errors(new: ObjectMeta, old: ObjectMeta, field: str) -> list[FieldError]:
-    """ValidateObjectMetaUpdate."""
-    errors = []
-    added = sorted(set(new.finalizers) - set(old.finalizers))
-    if old.deletion_timestamp is not None and added:
-        found = "[]string{" + ", ".join(map(go_quote, added)) + "}"
-        fault = (
-            "no new finalizers can be added if the object is being deleted, "
-            f"found new finalizers {found}"
-        )
-        errors.append(forbidden(f"{field}.finalizers", fault))
-    if not new.resource_version:
-        fault = "must be specified for an update"
-        errors.append(invalid(f"{field}.resourceVersion", go_quote(""), fault))
-    if new.generation < old.generation:
-        path = f"{field}.generation"
-        errors.append(invalid(path, str(new.generation), "must not be decremented"))
-    errors += _immutable_errors(new, old, field)
-    errors += label_errors(new.labels, f"{field}.labels")
-    errors += _annotation_errors(new.annotations, f"{field}.annotations")
-    errors += _owner_errors(new.owner_references, f"{field}.ownerReferences")
-    errors += _managed_fields_errors(new.managed_fields, f"{field}.managedFields")
-    return errors
-
-
-def _immutable_errors(new: ObjectMeta, old: ObjectMeta, field: str) -> list[FieldError]:
-    pairs = (
-        ("name", new.name, old.name),
-        ("namespace", new.namespace, old.namespace),
-        ("uid", new.uid, old.uid),
-        ("creationTimestamp", new.creation_timestamp, old.creation_timestamp),
-        ("deletionTimestamp", new.deletion_timestamp, old.deletion_timestamp),
-        (
-            "deletionGracePeriodSeconds",
-            new.deletion_grace_period_seconds,
-            old.deletion_grace_period_seconds,
-        ),
-    )
-    errors = []
-    for name, after, before in pairs:
-        if after != before:
-            shown = go_quote(str(after)) if name in {"name", "namespace"} else _shown(after)
-            errors.append(invalid(f"{field}.{name}", shown, "field is immutable"))
-    return errors
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, datetime):
-        # metav1.Time is printed in whole seconds, but compared in full
-        return go_json(value.replace(tzinfo=None).isoformat(timespec="seconds") + "Z")
-    return go_json(value)
-
-
 def _annotation_errors(annotations: Mapping[str, str], field: str) -> list[FieldError]:
     errors = []
     for key in sorted(annotations):

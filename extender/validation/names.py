@@ -24,7 +24,6 @@ _LABEL_RE = re.compile(_LABEL)
 _SUBDOMAIN_RE = re.compile(_SUBDOMAIN)
 _NAME_PART_RE = re.compile(_NAME_PART)
 _LABEL_VALUE_RE = re.compile(_LABEL_VALUE)
-_DECIMAL_INTEGER_RE = re.compile("0|-?[1-9][0-9]*")
 
 _LABEL_FAULT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
@@ -105,15 +104,6 @@ def label_value_faults(text: str) -> list[str]:
     if not _LABEL_VALUE_RE.fullmatch(text):
         faults.append(_LABEL_VALUE_FAULT)
     return faults
-
-
-def decimal_integer_faults(text: str) -> list[str]:
-    """IsDecimalInteger: no plus sign, no leading zero, no "-0"."""
-    if not text:
-        return ["must be non-empty"]
-    if not _DECIMAL_INTEGER_RE.fullmatch(text):
-        return ["must be a valid decimal integer in canonical form"]
-    return []
 
 
 def label_errors(labels: Mapping[str, str], field: str) -> list[FieldError]:

@@ -1,16 +1,14 @@
 """Resource quantities: "500m", "1.5Gi", "1e3".
 
-Upstream: k8s.io/apimachinery/pkg/api/resource/{quantity,suffix,amount}.go, v0.36.2. The
-arithmetic is that of the kubernetes package, whose parser also takes what Go refuses ("1_0",
-"NaN", " 1", "1K", digits of other scripts): a grammar stands before it. Go itself takes
-quantities without a digit ("m", ".", "-") for zero, against its own regular expression.
+Upstream: k8s.io/apimachinery/pkg/api/resource/{quantity,suffix,amount}.go, v0.36.2. A grammar
+stands before Decimal, which also takes what Go refuses ("1_0", "NaN", " 1", digits of other
+scripts). Go itself takes quantities without a digit ("m", ".", "-") for zero, against its own
+regular expression.
 """
 
 import re
-from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_UP, Decimal, localcontext
-from functools import cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 _FORMAT_FAULT = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -78,11 +76,6 @@ def parse_quantity(text: str) -> Decimal:
     Upstream: pkg/api/resource/quantity.go ParseQuantity, v0.36.2.
     """
     return _value(text, _scan(text))
-
-
-def quantities_equal(a: str, b: str) -> bool:
-    """Whether two quantities have one value: "1" and "1000m" have. Raises ValueError."""
-    return parse_quantity(a) == parse_quantity(b)
 
 
 def amounts_equal_in_pods(a: str, b: str) -> bool:
@@ -156,10 +149,12 @@ def _read_suffix(suffix: str) -> _Notation:
 
 def _value(text: str, scanned: _Scanned) -> Decimal:
     number, notation = f"{scanned.sign}{scanned.whole}.{scanned.fraction}", scanned.notation
-    suffix = f"e{notation.exponent}" if notation.format == "exponent" else scanned.suffix
     # With the default 28 digits the product of number and suffix would be rounded.
     with localcontext(prec=len(text) + _SPARE_DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN):
-        value = _engine()(number + suffix)
+        if notation.format == "binary":
+            value = Decimal(number) * 2**notation.exponent
+        else:
+            value = Decimal(f"{number}E{notation.exponent}")
         if not value:
             return Decimal(0)
         value = _rounded_up(value, _NANO)
@@ -179,14 +174,6 @@ def _rounded_up(value: Decimal, unit: Decimal) -> Decimal:
     if isinstance(exponent, int) and exponent < unit.adjusted():
         return value.quantize(unit, rounding=ROUND_UP)
     return value
-
-
-@cache
-def _engine() -> Callable[[str], Decimal]:
-    # Here and not above: importing the kubernetes package takes half a second.
-    from kubernetes.utils.quantity import parse_quantity as parse
-
-    return cast(Callable[[str], Decimal], parse)
 
 
 def _keeps_spelling(scanned: _Scanned) -> bool:

@@ -21,7 +21,6 @@ from extender.validation.metadata import (
     ObjectMeta,
     decode_metadata,
     metadata_errors,
-    metadata_update_errors,
 )
 from extender.validation.names import dns1123_label_faults, label_errors
 from extender.validation.overhead import decode_pod_fixed, overhead_errors
@@ -37,20 +36,17 @@ class _RuntimeClass:
     tolerations: list[Toleration]
 
 
-def validate_runtimeclass(
-    obj: Mapping[str, object], *, comparison_operators: bool = False
-) -> list[FieldError]:
+def validate_runtimeclass(obj: Mapping[str, object]) -> list[FieldError]:
     """Check a new RuntimeClass (node.k8s.io/v1) as kube-apiserver does on creation.
 
     obj: decoded JSON or YAML, with values of any type anywhere; apiVersion, kind and unknown
-    fields are not looked at. comparison_operators is the gate
-    TaintTolerationComparisonOperators: v1.36.2 refuses Lt and Gt in a RuntimeClass either way.
+    fields are not looked at. Lt and Gt are refused in a RuntimeClass whether the gate
+    TaintTolerationComparisonOperators is on or off (v1.36.2).
     The name has to be there: generateName alone is not enough, the name is generated before.
     Never raises; an object that does not decode is a single FieldValueTypeInvalid. Where Go's
     order is random (maps), errors come in the order of the keys.
     Upstream: pkg/apis/node/validation.ValidateRuntimeClass, v1.36.2.
     """
-    del comparison_operators  # upstream passes empty options; kept for symmetry with pods
     try:
         runtime_class = _decode(obj)
     except FieldTypeError as failure:
@@ -60,26 +56,6 @@ def validate_runtimeclass(
     errors += overhead_errors(runtime_class.pod_fixed, "overhead")
     errors += label_errors(runtime_class.node_selector, "scheduling.nodeSelector")
     errors += _toleration_errors(runtime_class.tolerations, "scheduling.tolerations")
-    return errors
-
-
-def validate_runtimeclass_update(
-    new: Mapping[str, object], old: Mapping[str, object]
-) -> list[FieldError]:
-    """Check what an update may change: neither the handler nor the identity in the metadata.
-
-    new, old: as for validate_runtimeclass, the stored object second. Scheduling and overhead
-    are not looked at; kube-apiserver also validates `new` as if it were created, and so should
-    a caller. Never raises; of an object that does not decode, the first fault is returned.
-    Upstream: pkg/apis/node/validation.ValidateRuntimeClassUpdate, v1.36.2.
-    """
-    try:
-        after, before = _decode(new), _decode(old)
-    except FieldTypeError as failure:
-        return [failure.error]
-    errors = metadata_update_errors(after.metadata, before.metadata, "metadata")
-    if after.handler != before.handler:
-        errors.append(invalid("handler", go_quote(after.handler), "field is immutable"))
     return errors
 
 
@@ -104,7 +80,7 @@ def _handler_errors(handler: str) -> list[FieldError]:
 
 
 def _toleration_errors(tolerations: Sequence[Toleration], field: str) -> list[FieldError]:
-    errors = toleration_errors(tolerations, field, comparison_operators=False)
+    errors = toleration_errors(tolerations, field)
     seen = set()
     for index, toleration in enumerate(tolerations):
         # tolerationSeconds is no part of a toleration's identity

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from extender.objects import RuntimeClass
-from extender.validation import quantities_equal
+from extender.validation import parse_quantity
 from tests import json_patch
 from tests.reviews import Response, Webhook, response_of, runtime_class
 from tests.vectors_file import RECORDED, recorded, vectors
@@ -59,7 +59,9 @@ def test_pods_are_admitted_as_by_the_plugin(case: Case) -> None:
         assert (spec.get(name) or None) == (wanted.get(name) or None)
     overhead, wanted_overhead = spec.get("overhead") or {}, wanted.get("overhead") or {}
     assert overhead.keys() == wanted_overhead.keys()
-    assert all(quantities_equal(overhead[name], wanted_overhead[name]) for name in overhead)
+    assert all(
+        parse_quantity(overhead[name]) == parse_quantity(wanted_overhead[name]) for name in overhead
+    )
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from extender.verdict import Code
 from tests import naive
 from tests.property import strategies as some
 from tests.property.test_filter_laws import CHECKS, snapshot_of
+from tests.stores import replace_nodes
 
 LAW = settings(max_examples=300, deadline=None)
 
@@ -236,7 +237,7 @@ def test_support_remembers_nothing_of_another_snapshot(
 
     store, support = SnapshotStore(), Support(check)
     for nodes, classes in states:
-        store.replace_nodes(nodes)
+        replace_nodes(store, nodes)
         store.replace_runtime_classes(classes)
         assert support.counts(store.snapshot) == Support(check).counts(store.snapshot)
 

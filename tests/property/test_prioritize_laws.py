@@ -14,6 +14,7 @@ from extender.verbs.prioritize import MAX_SCORE, Preferences
 from tests import naive
 from tests.property import strategies as some
 from tests.property.test_filter_laws import snapshot_of
+from tests.stores import replace_nodes
 
 CHECKS = st.sampled_from(list(HandlerCheck))
 LAW = settings(max_examples=300, deadline=None)
@@ -208,7 +209,7 @@ def test_what_is_remembered_of_one_snapshot_is_not_told_of_another(
 
     store, preferences = SnapshotStore(), Preferences(check)
     for nodes, classes in states:
-        store.replace_nodes(nodes)
+        replace_nodes(store, nodes)
         store.replace_runtime_classes(classes)
         names = wire.run_of([node.name for node in nodes])
         fresh = Preferences(check).scores(None, store.snapshot, names)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from extender.cluster.store import SnapshotStore
 from extender.objects import Handler, Node, RuntimeClass, Shape, Taint, shape_of
 from extender.snapshot import Snapshot, selector_entries
+from tests.stores import change_nodes, replace_nodes
 
 #: Enough for a change of two to be one of few, after which dictionaries are used again.
 NAMES = [f"n{number}" for number in range(12)]
@@ -60,21 +61,21 @@ def test_snapshots_are_right_when_made_and_never_change(
     has each node's labels and its shape in the eyes of the RuntimeClasses there are."""
     store = SnapshotStore()
     held = {name: Node(name) for name in NAMES}
-    store.replace_nodes(held.values())
+    replace_nodes(store, held.values())
     known: dict[str, RuntimeClass] = {}
     kept: list[tuple[Snapshot, dict[bytes, object]]] = []
     for (verb, items), keep in history:
         if verb == "change":
             changed = {each.name: each for each in items if isinstance(each, Node)}
             held |= changed
-            store.change_nodes(changed.values(), ())
+            change_nodes(store, changed.values(), ())
         elif verb == "delete":
             for name in items:
                 held.pop(str(name), None)
-            store.change_nodes((), map(str, items))
+            change_nodes(store, (), map(str, items))
         elif verb == "replace":
             held = {each.name: each for each in items if isinstance(each, Node)}
-            store.replace_nodes(held.values())
+            replace_nodes(store, held.values())
         else:
             known = {each.name: each for each in items if isinstance(each, RuntimeClass)}
             store.replace_runtime_classes(known.values())

@@ -6,11 +6,12 @@ import time
 from extender.cluster.node_wait import FIRST_WAITS_PER_SECOND, WAITS_PER_SECOND, NodeWait
 from extender.cluster.store import SnapshotStore
 from extender.objects import Node
+from tests.stores import replace_nodes
 
 
 def a_store() -> SnapshotStore:
     store = SnapshotStore()
-    store.replace_nodes([Node("n1")])
+    replace_nodes(store, [Node("n1")])
     return store
 
 
@@ -24,7 +25,7 @@ class Clock:
 def test_a_newer_snapshot_that_is_there_already_costs_no_wait() -> None:
     store = a_store()
     judged = store.snapshot
-    store.replace_nodes([Node("n2")])
+    replace_nodes(store, [Node("n2")])
     clock = Clock()
     wait = NodeWait(store, clock)
     for _ in range(100):
@@ -35,7 +36,13 @@ def test_a_snapshot_that_comes_during_the_wait_is_answered() -> None:
     store = a_store()
     judged = store.snapshot
     waiting = NodeWait(store, Clock())
-    news = threading.Thread(target=store.replace_nodes, args=([Node("n2")],))
+    news = threading.Thread(
+        target=replace_nodes,
+        args=(
+            store,
+            [Node("n2")],
+        ),
+    )
     snapshots = iter(waiting(judged, tried_before=True))
     news.start()
     assert b"n2" in next(snapshots).nodes
@@ -71,7 +78,13 @@ def test_a_wait_that_was_worth_it_is_not_counted() -> None:
     wait = NodeWait(store, Clock())
     for number in range(30):
         judged = store.snapshot
-        news = threading.Thread(target=store.replace_nodes, args=([Node(f"m{number}")],))
+        news = threading.Thread(
+            target=replace_nodes,
+            args=(
+                store,
+                [Node(f"m{number}")],
+            ),
+        )
         news.start()
         found = False
         for _ in wait(judged, tried_before=True):

@@ -8,6 +8,7 @@ from extender.cluster.store import SnapshotStore
 from extender.objects import MAX_FEW, Handler, Node, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.runtimeclass import Policy
 from extender.refused import RefusedPods
+from tests.stores import change_nodes
 
 GVISOR = RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),))
 
@@ -52,13 +53,13 @@ def test_a_class_that_appears_wakes_nobody_where_no_node_matches() -> None:
 
 def test_a_node_that_begins_to_match_wakes() -> None:
     following = Following(Node("n1"))
-    following.store.change_nodes([Node("n1", {"sandbox": "gvisor"})], [])
+    change_nodes(following.store, [Node("n1", {"sandbox": "gvisor"})], [])
     assert following.woken(remembered(a_pod())) == ["web"]
 
 
 def test_a_new_node_that_matches_wakes() -> None:
     following = Following(Node("n1"))
-    following.store.change_nodes([Node("n2", {"sandbox": "gvisor"})], [])
+    change_nodes(following.store, [Node("n2", {"sandbox": "gvisor"})], [])
     assert following.woken(remembered(a_pod())) == ["web"]
 
 
@@ -67,7 +68,7 @@ def test_a_node_that_matched_before_wakes_nobody() -> None:
     following = Following(Node("n1", {"sandbox": "gvisor"}))
     taint = Taint("t", "", "NoSchedule")
     tolerant = a_pod(tolerations=(Toleration("t", "Exists"),))
-    following.store.change_nodes([Node("n1", {"sandbox": "gvisor"}, (taint,))], [])
+    change_nodes(following.store, [Node("n1", {"sandbox": "gvisor"}, (taint,))], [])
     assert following.woken(remembered(tolerant)) == []
 
 
@@ -75,23 +76,23 @@ def test_a_handler_that_appears_wakes() -> None:
     labels = {"sandbox": "gvisor"}
     following = Following(Node("n1", labels, (), frozenset({Handler("runc")})))
     handlers = frozenset({Handler("runc"), Handler("runsc")})
-    following.store.change_nodes([Node("n1", labels, (), handlers)], [])
+    change_nodes(following.store, [Node("n1", labels, (), handlers)], [])
     assert following.woken(remembered(a_pod())) == ["web"]
 
 
 def test_a_pod_that_conflicts_with_its_class_is_left_alone() -> None:
     following = Following(Node("n1"))
-    following.store.change_nodes([Node("n1", {"sandbox": "gvisor"})], [])
+    change_nodes(following.store, [Node("n1", {"sandbox": "gvisor"})], [])
     pod = a_pod(node_selector={"sandbox": "kata"})
     assert following.woken(remembered(pod)) == []
 
 
 def test_a_pod_with_too_many_tolerations_to_be_remembered_is_tried() -> None:
     following = Following(Node("n1"))
-    following.store.change_nodes([Node("n1", {"x": "y"})], [])
+    change_nodes(following.store, [Node("n1", {"x": "y"})], [])
     pod = a_pod(tolerations=(Toleration("t", "Exists"),) * (MAX_FEW + 1))
     assert following.woken(remembered(pod)) == []
-    following.store.change_nodes([Node("n1", {"sandbox": "gvisor"})], [])
+    change_nodes(following.store, [Node("n1", {"sandbox": "gvisor"})], [])
     assert following.woken(remembered(pod)) == ["web"]
 
 
