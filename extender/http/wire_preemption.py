@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Raw, Struct
 from msgspec.json import encode
 
-from extender.decoding import DecodeError, RawMetadata, decode
+from extender.decoding import DecodeError, RawMetadata, RawPod, decode, pod_of
 from extender.http.node_items import MAX_NODES
 from extender.http.wire import (
     NULL,
@@ -27,7 +27,7 @@ _Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class _MetaPod(Struct, forbid_unknown_fields=True, gc=False, rename={"uid": "UID"}):
-    uid: str | None = None
+    uid: str = ""
 
 
 class MetaVictims(
@@ -36,10 +36,13 @@ class MetaVictims(
     gc=False,
     rename={"pods": "Pods", "violations": "NumPDBViolations"},
 ):
-    """extenderv1.MetaVictims: the pods to evict from one node, by UID."""
+    """extenderv1.MetaVictims: the pods to evict from one node, by UID.
 
-    pods: list[_MetaPod] | None = None
-    violations: _Int64 | None = None
+    Without nulls, as kube-scheduler sends it and as it must be answered: it would dereference one.
+    """
+
+    pods: list[_MetaPod] = []
+    violations: _Int64 = 0
 
 
 class _WholePod(Struct, gc=False):
@@ -49,7 +52,7 @@ class _WholePod(Struct, gc=False):
 
     @property
     def identified(self) -> _MetaPod:
-        return _MetaPod(self.metadata.uid if self.metadata else None)
+        return _MetaPod((self.metadata.uid if self.metadata else None) or "")
 
 
 class _Victims(
@@ -66,7 +69,10 @@ class _Victims(
 #: nothing but nulls takes 15 times its size.
 MAX_PREEMPTION_BYTES: Final = 32 * 2**20
 
-_MetaVictimsMap = dict[str, MetaVictims | None]
+#: Up to this size nothing in a body takes much memory.
+ONE_PASS_BYTES: Final = 2**20
+
+_MetaVictimsMap = dict[str, MetaVictims]
 _VictimsMap = dict[str, _Victims | None]
 
 # decode() takes a type; unions and annotations are such to msgspec, though not to mypy.
@@ -88,6 +94,9 @@ def decode_preemption_args(body: bytes) -> PreemptionArgs:
     if len(body) > MAX_PREEMPTION_BYTES:
         limit = f"{MAX_PREEMPTION_BYTES:,} bytes"
         raise BadRequestError(f"body: over the limit of {limit} for preemption")
+    usual = _as_kube_scheduler_sends(body)
+    if usual is not None:
+        return usual
     fields = top_level(body)
     pod = decode_pod(fields.get("pod", NULL))
     by_uid = fields.get("nodenametometavictims", NULL)
@@ -101,6 +110,25 @@ def decode_preemption_args(body: bytes) -> PreemptionArgs:
     return PreemptionArgs(pod, _identified(whole))
 
 
+class _UsualArgs(Struct, forbid_unknown_fields=True, gc=False):
+    """What kube-scheduler sends with nodeCacheCapable: true, in one pass."""
+
+    Pod: RawPod
+    NodeNameToMetaVictims: _MetaVictimsMap
+    NodeNameToVictims: None = None
+
+
+def _as_kube_scheduler_sends(body: bytes) -> PreemptionArgs | None:
+    """None for anything else, and where the limits of the other way are needed."""
+    if len(body) > ONE_PASS_BYTES or not body.isascii():
+        return None
+    try:
+        args = decode(body, _UsualArgs)
+    except DecodeError:
+        return None
+    return PreemptionArgs(pod_of(args.Pod), args.NodeNameToMetaVictims)
+
+
 def _meta_victims(raw: Raw) -> Mapping[str, MetaVictims]:
     place = "NodeNameToMetaVictims"
     try:
@@ -109,7 +137,7 @@ def _meta_victims(raw: Raw) -> Mapping[str, MetaVictims]:
         return _victims_in_any_spelling(raw, place, _meta_pod)
     if len(found) > MAX_NODES:
         raise BadRequestError(f"{place}: more than {MAX_NODES:,} nodes")
-    return {name: victims or MetaVictims() for name, victims in found.items()}
+    return found
 
 
 def _identified(raw: Raw) -> Mapping[str, MetaVictims]:
@@ -124,7 +152,7 @@ def _identified(raw: Raw) -> Mapping[str, MetaVictims]:
         pods = (victims.pods if victims else None) or []
         identified[name] = MetaVictims(
             [pod.identified for pod in pods],
-            victims.violations if victims else None,
+            (victims.violations if victims else None) or 0,
         )
     return identified
 
@@ -151,12 +179,13 @@ def _loose(raw: Raw, place: str, read_pod: Callable[[Raw, str], _MetaPod]) -> Me
     )
     return MetaVictims(
         [_MetaPod() if pod == NULL else read_pod(pod, f"{place}.Pods[...]") for pod in pods],
-        violations,
+        violations or 0,
     )
 
 
 def _meta_pod(raw: Raw, place: str) -> _MetaPod:
-    return _MetaPod(decode_or_refuse(folded(raw, place).get("uid", NULL), _UID, f"{place}.UID"))
+    uid = decode_or_refuse(folded(raw, place).get("uid", NULL), _UID, f"{place}.UID")
+    return _MetaPod(uid or "")
 
 
 def _whole_pod(raw: Raw, place: str) -> _MetaPod:
@@ -165,10 +194,5 @@ def _whole_pod(raw: Raw, place: str) -> _MetaPod:
 
 
 def encode_victims(victims: Mapping[str, MetaVictims]) -> Chunks:
-    """ExtenderPreemptionResult. Never a null: kube-scheduler would dereference it."""
-    for each in victims.values():
-        each.pods = each.pods or []
-        each.violations = each.violations or 0
-        for pod in each.pods:
-            pod.uid = pod.uid or ""
+    """ExtenderPreemptionResult."""
     return [b'{"NodeNameToMetaVictims":', encode(victims), b"}"]
