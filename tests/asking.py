@@ -48,7 +48,9 @@ class Client:
         return self.ask("POST", path, data.encode() if isinstance(data, str) else data)
 
     def ask(self, method: str, path: str, body: bytes = b"") -> Response:
-        answer = asyncio.run(self._ask(Request(method.encode(), path.encode(), [], body)))
+        answer = asyncio.run(
+            self._ask(Request(method.encode(), path.encode(), [], [body], len(body)))
+        )
         headers = {name.decode(): value.decode() for name, value in answer.headers}
         headers["Content-Type"] = answer.content_type.decode()
         return Response(answer.status, b"".join(answer.chunks), headers)

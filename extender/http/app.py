@@ -32,7 +32,7 @@ def create_app(service: Service, threads: Threads) -> Application:
         for name, verb in verbs.items()
     }
     pages = bare_app()
-    install_debug(pages, service)
+    install_debug(pages, service, threads.turn)
     return _router({**routes, **_probes(service, threads)}, pages, threads, service.metrics)
 
 

@@ -160,7 +160,23 @@ class Connection(asyncio.Protocol):
             # With TLS, handshake and first request have one deadline together.
             left = math.inf if self.served or not self._tls else self.deadline - self._all.now()
             self._enter(Phase.RECEIVING, min(left, self._all.limits.request_seconds))
+        elif not self.served and not self._tls and self._received > WORTH_COUNTING:
+            self._slow_down(len(data))
         self._go_on()
+
+    def _slow_down(self, size: int) -> None:
+        """Take no more for a moment of a large body, unless the client has been answered before.
+
+        Not over TLS, where a paused connection was seen to stay paused.
+        """
+        seconds = self._all.delay(size)
+        if seconds > 0 and self._transport is not None:
+            self._transport.pause_reading()
+            self._all.loop.call_later(seconds, self._resume)
+
+    def _resume(self) -> None:
+        if self._transport is not None:
+            self._transport.resume_reading()
 
     def pause_writing(self) -> None:
         # In other phases it is a handshake, 100 Continue or an error that is on its way.
@@ -221,7 +237,7 @@ class Connection(asyncio.Protocol):
         self._read_here = []
         self._fields_size = 0
         self._pieces = []
-        self._received = self._chunks = self._wire_size = 0
+        self._received = self._chunks = self._wire_size = self._joined = 0
         self._awaits_continue = False
 
     def on_url(self, url: bytes) -> None:
@@ -261,18 +277,20 @@ class Connection(asyncio.Protocol):
         limit = self._all.limits.max_body_bytes
         if self._received > limit:
             self._raise(_body_too_large(f"more than {limit}", limit))
-        if len(pieces) > MAX_PIECES:
-            pieces[:] = [b"".join(pieces)]
+        if len(pieces) - self._joined > MAX_PIECES:
+            # What was not joined before, so that no byte is copied twice.
+            pieces[self._joined :] = [b"".join(pieces[self._joined :])]
+            self._joined += 1
 
     def on_message_complete(self) -> None:
         pieces, self._pieces = self._pieces, []
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        size = self._received
         parser = self._parser
         keep_alive = parser.should_keep_alive() and parser.get_http_version() == "1.1"
         self._requests.append(
-            Request(parser.get_method(), self._target, self._headers, body, keep_alive)
+            Request(parser.get_method(), self._target, self._headers, pieces, size, keep_alive)
         )
-        self._queued += len(body)
+        self._queued += size
         self._received = self._wire_size = 0
         self._in_message, self._in_head, self._awaits_continue = False, True, False
         self._head_size = 0
@@ -320,7 +338,7 @@ class Connection(asyncio.Protocol):
 
     def _send(self, request: Request, answer: Answer) -> None:
         self.served = True
-        self._queued -= len(request.body)
+        self._queued -= request.size
         self._keep_alive = request.keep_alive and not self._all.stopping
         head = answer.head(self._all.date, keep_alive=self._keep_alive)
         self._write(head, () if request.method == b"HEAD" else answer.chunks)

@@ -26,6 +26,13 @@ SWEEP_SECONDS: Final = 0.25
 #: A failed TLS handshake is logged that often at the most; seconds.
 HANDSHAKE_LINE_SECONDS: Final = 60.0
 
+#: What clients that were never answered may send in large bodies, together; bytes a second. The
+#: event loop takes 2 GB a second, and would do nothing else for whoever sends junk at full speed.
+UNPROVEN_BYTES_A_SECOND: Final = 256 * 2**20
+
+#: So much that was held makes it worth while to give memory back.
+WORTH_GIVING_BACK: Final = 32 * 2**20
+
 #: Seconds that a phase may last once the server is stopping. Idle connections stay for a request
 #: that the client may be sending already, having been promised that they are kept.
 _STOP_SECONDS: Final = {
@@ -76,6 +83,8 @@ class Connections:
         self._idle: dict[Connection, None] = {}
         self._held = 0
         self._quiet_until = -math.inf
+        self._released = 0
+        self._next_unproven = -math.inf
         self._holding: dict[Connection, None] = {}
 
     def __len__(self) -> int:
@@ -107,6 +116,7 @@ class Connections:
         if size < WORTH_COUNTING:
             size = 0
         self._held += size - conn.held
+        self._released += max(0, conn.held - size)
         conn.held = size
         if not size:
             self._holding.pop(conn, None)
@@ -123,6 +133,21 @@ class Connections:
                 slow.abort()
             if slow is conn:
                 return
+
+    def delay(self, size: int) -> float:
+        """How long a client that was never answered has to wait before it sends more; seconds."""
+        now = self.now()
+        start = max(self._next_unproven, now)
+        self._next_unproven = start + size / UNPROVEN_BYTES_A_SECOND
+        return start - now
+
+    @property
+    def has_released(self) -> bool:
+        """Whether much was held and nothing is any more; asked once."""
+        if self._held or self._released < WORTH_GIVING_BACK:
+            return False
+        self._released = 0
+        return True
 
     # New connections
 

@@ -10,6 +10,7 @@ from extender.checks.runtimeclasses import check_classes
 from extender.http.errors import NotFoundError
 from extender.http.explain_wire import ExplainArgs, decode_explain_args
 from extender.http.node_items import NodeItems
+from extender.http.routing import Turn
 from extender.http.service import ERROR_PREFIX, Service, UndecidedError
 from extender.http.verb_routes import PrioritizeRoute
 from extender.http.wire import BadRequestError, decode_args, encode, names_of
@@ -83,8 +84,9 @@ def pod_key(text: str) -> tuple[str, str]:
 class DebugRoutes:
     """Answers made from the newest snapshot; an unfinished sync is a 503."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, turn: Turn) -> None:
         self._service = service
+        self._turn = turn
 
     def explain(self) -> Response:
         asked = request.method == "GET"
@@ -93,7 +95,8 @@ class DebugRoutes:
             args = decode_explain_args(request.get_data())
         else:
             namespace, name = pod_key(request.args.get("pod", ""))
-            pod = self._service.find_pod(namespace, name)
+            with self._turn.given_up():
+                pod = self._service.find_pod(namespace, name)
             if pod is None:
                 asked_for = f"{namespace}/{name}"
                 raise _not_found("Pod", asked_for, self._service.known_pods())
@@ -217,8 +220,8 @@ def _answer(document: Document, text: Text, query: Query) -> Response:
     return Response(encode(document), mimetype="application/json")
 
 
-def install_debug(app: Flask, service: Service) -> None:
-    routes = DebugRoutes(service)
+def install_debug(app: Flask, service: Service, turn: Turn) -> None:
+    routes = DebugRoutes(service, turn)
     app.add_url_rule("/explain", "explain", routes.explain, methods=["GET", "POST"])
     app.add_url_rule("/prioritize", "prioritize", routes.prioritize, methods=["POST"])
     app.add_url_rule("/runtimeclasses", "runtimeclasses", routes.runtime_classes, methods=["GET"])

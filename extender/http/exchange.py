@@ -24,13 +24,24 @@ class Refusal(Exception):  # noqa: N818 - a malformed or too large request, not 
 
 @dataclass(slots=True)
 class Request:
-    """One complete HTTP/1.x request; target and headers are as they came, the body is decoded."""
+    """One complete HTTP/1.x request; target and headers are as they came.
+
+    pieces is the content as it was received, size the sum of their lengths.
+    """
 
     method: bytes
     target: bytes
     headers: Sequence[Header]
-    body: bytes
+    pieces: list[bytes]
+    size: int
     keep_alive: bool = True
+
+    @property
+    def body(self) -> bytes:
+        """The content. To join a large one takes milliseconds, which are a thread's business."""
+        if len(self.pieces) != 1:
+            self.pieces[:] = [b"".join(self.pieces)]
+        return self.pieces[0]
 
     def header(self, name: bytes) -> bytes:
         """The value of the first header of this lower-case name, or nothing."""

@@ -6,13 +6,14 @@ keeps another from its turn.
 """
 
 import asyncio
+import contextlib
 import io
 import sys
+import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qs, unquote_to_bytes
@@ -22,7 +23,7 @@ from werkzeug.wrappers import Response
 
 from extender.http.errors import answer_of
 from extender.http.exchange import Answer, Refusal, Request, error_answer
-from extender.http.wire import is_quick
+from extender.http.wire import QUICK_NAMES_BYTES, is_quick
 from extender.undecided import WouldWaitError
 from extender.verdict import shown
 
@@ -51,9 +52,37 @@ class VerbTimes(Protocol):
     def failed(self, status: int) -> None: ...
 
 
+class Turn:
+    """Lets one page be made at a time.
+
+    Pages are Python, of which one thread runs at a time; with eight of them the event loop would
+    have to wait for each in turn, several times a request.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    @contextlib.contextmanager
+    def given_up(self) -> Iterator[None]:
+        """While waiting for somebody else, as the API server."""
+        self._lock.release()
+        try:
+            yield
+        finally:
+            self._lock.acquire()
+
+
 @dataclass(frozen=True)
 class Threads:
     """The threads beside the event loop."""
+
+    turn: Turn = field(default_factory=Turn, init=False)
 
     pages: ThreadPoolExecutor
     large: ThreadPoolExecutor = field(
@@ -86,28 +115,28 @@ class VerbRoute:
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         began = time.perf_counter()
-        body = request.body
         try:
             _check_encoding(request)
-            if not is_quick(body):
-                return self._later(self._threads.large, body, began, patient=False)
-            chunks, nodes = self._verb(body, patient=False)
+            if request.size > QUICK_NAMES_BYTES or not is_quick(request.body):
+                return self._later(self._threads.large, request, began, patient=False)
+            chunks, nodes = self._verb(request.body, patient=False)
         except WouldWaitError:
-            return self._later(self._threads.waiting, body, began, patient=True)
+            return self._later(self._threads.waiting, request, began, patient=True)
         except Exception as error:
             return self._failed(error)
         self._times.succeeded(nodes, time.perf_counter() - began)
         return Answer(chunks)
 
     async def _later(
-        self, pool: ThreadPoolExecutor, body: bytes, began: float, *, patient: bool
+        self, pool: ThreadPoolExecutor, request: Request, began: float, *, patient: bool
     ) -> Answer:
         loop = asyncio.get_running_loop()
         try:
-            call = partial(self._verb, body, patient=patient)
-            chunks, nodes = await loop.run_in_executor(pool, call)
+            chunks, nodes = await loop.run_in_executor(
+                pool, lambda: self._verb(request.body, patient=patient)
+            )
         except WouldWaitError:
-            return await self._later(self._threads.waiting, body, began, patient=True)
+            return await self._later(self._threads.waiting, request, began, patient=True)
         except Exception as error:
             return self._failed(error)
         self._times.succeeded(nodes, time.perf_counter() - began)
@@ -192,17 +221,15 @@ class Router:
 
     def _page(self, request: Request) -> Answer:
         """Runs in a thread."""
-        response = Response.from_app(self._pages.wsgi_app, environ_of(request), buffered=True)
-        return Answer(
-            [response.get_data()],
-            response.status_code,
-            response.headers.get("Content-Type", "application/json").encode("latin-1"),
-            [
-                (name.encode("latin-1"), value.encode("latin-1"))
-                for name, value in response.headers.items()
-                if name not in ("Content-Type", "Content-Length")
-            ],
-        )
+        with self._threads.turn:
+            response = Response.from_app(self._pages.wsgi_app, environ_of(request), buffered=True)
+        headers = [
+            (name.encode("latin-1"), value.encode("latin-1"))
+            for name, value in response.headers.items()
+            if name not in ("Content-Type", "Content-Length")
+        ]
+        kind = response.headers.get("Content-Type", "application/json").encode("latin-1")
+        return Answer([response.get_data()], response.status_code, kind, headers)
 
 
 def split_target(target: bytes) -> tuple[bytes, bytes]:

@@ -132,7 +132,7 @@ def classes_text(document: Document, screen: Screen) -> str:
         ]
         for each in document["items"]
     ]
-    headers = ("NAME", "HANDLER", "MATCHING", "NOT MATCHING", "NODE SELECTOR")
+    headers = ("NAME", "HANDLER", "MATCHING", "OTHERS", "NODE SELECTOR")
     parts = [table(screen, headers, rows)]
     # One that is about several classes is told once.
     warnings = dict.fromkeys(warning for each in document["items"] for warning in each["warnings"])
