@@ -111,7 +111,7 @@ def _told_as_usage(what: str) -> Iterator[None]:
     try:
         yield
     except FileError as error:
-        raise UsageError(f"{what} {error}") from None
+        raise UsageError(f"{what}: {error}") from None
     except OSError as error:  # ssl.SSLError is one
         raise UsageError(f"{what}: {error.strerror or error}") from None
 
@@ -172,6 +172,10 @@ class _Arbiter(Arbiter):  # type: ignore[misc]  # gunicorn ships no types
         return pid
 
 
+#: A worker is ended by SIGTERM; a person's Ctrl-C reaches it too, and ends it the same way.
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+
+
 class _Worker(Worker):  # type: ignore[misc]  # gunicorn ships no types
     """gunicorn's worker process: an event loop that serves the application's listener.
 
@@ -184,6 +188,12 @@ class _Worker(Worker):  # type: ignore[misc]  # gunicorn ships no types
         for number in (signal.SIGUSR1, signal.SIGWINCH, signal.SIGTTIN, signal.SIGTTOU):
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGABRT, signal.SIG_DFL)
+        for number in _ENDING:
+            signal.signal(number, self._end_early)
+
+    def _end_early(self, *_: object) -> None:
+        """Told to stop before there is a loop, while the worker still reads its manifests."""
+        self.alive = False
 
     def run(self) -> None:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -204,8 +214,10 @@ class _Worker(Worker):  # type: ignore[misc]  # gunicorn ships no types
                     each.close()
                 end.set()
 
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        for number in _ENDING:
             loop.add_signal_handler(number, stop)
+        if not self.alive:
+            stop()
         # gunicorn has a copy of the listening socket, and has closed ours.
         listener = socket.socket(fileno=os.dup(self.sockets[0].fileno()))
         connections = Connections(running.app, application.limits, loop)

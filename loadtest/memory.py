@@ -20,9 +20,10 @@ from typing import Final
 
 import yaml
 
+from extender.http.review import MAX_REVIEW_VALUES
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
 from extender.http.webhook import DEFAULT_MAX_REVIEW_BYTES
-from extender.http.wire import MAX_NAMES
+from extender.http.wire import MAX_NAMES, MAX_POD_VALUES
 from extender.http.wire_preemption import MAX_PREEMPTION_BYTES
 from loadtest import arguments, tables
 from loadtest.generator import HALF_CLASS, Cluster, ClusterSpec, go_json
@@ -74,6 +75,11 @@ def _nodes(limit: int, cluster: Cluster) -> bytes:
         number += 1
 
 
+def _tolerations(limit: int) -> bytes:
+    head = b'{"NodeNames":["a"],"Pod":%s"tolerations":[' % _SPEC
+    return _filled(min(limit, MAX_POD_VALUES * len(b"{},")), head, b"{}", b"]}}}")
+
+
 def _filled(limit: int, head: bytes, item: bytes, tail: bytes) -> bytes:
     """As many items as fit."""
     count = (limit - len(head) - len(tail)) // (len(item) + 1)
@@ -89,6 +95,7 @@ def _victims(limit: int, victims: bytes) -> bytes:
 
 
 def _review(limit: int, head: bytes, item: bytes) -> bytes:
+    limit = min(limit, MAX_REVIEW_VALUES * (len(item) + 1))
     start = (
         b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u",'
         b'"operation":"CREATE","object":'
@@ -112,13 +119,7 @@ KINDS: Final = (
     Kind("names to score", "/prioritize", lambda limit, _: _names(limit, _NAME)),
     Kind("victims", "/preempt", lambda limit, _: _victims(limit, _VICTIMS)),
     Kind("null victims", "/preempt", lambda limit, _: _victims(limit, b"null")),
-    Kind(
-        "tolerations",
-        "/filter",
-        lambda limit, _: _filled(
-            limit, b'{"NodeNames":["a"],"Pod":%s"tolerations":[' % _SPEC, b"{}", b"]}}}"
-        ),
-    ),
+    Kind("tolerations", "/filter", lambda limit, _: _tolerations(limit)),
     Kind("junk review", "/mutate", lambda limit, _: b"x" * limit, is_review=True),
     Kind(
         "review of tolerations",

@@ -55,8 +55,8 @@ _BYTES_A_VALUE: Final = 20
 QUICK_BYTES: Final = 32 * 1024
 QUICK_NAMES_BYTES: Final = 2**20 if IS_COMPILED else 2**17
 
-#: Values in a Pod, which etcd keeps up to 1.5 MB of: a list of as many tolerations takes 20 MB.
-MAX_POD_VALUES: Final = 100_000
+#: Values in a Pod, which etcd keeps up to 1.5 MB of, three bytes for each at the least.
+MAX_POD_VALUES: Final = 500_000
 
 #: A filter's answer: 150,000 nodes, each with a name of 100 bytes and a reason of 700.
 MAX_ANSWER_BYTES: Final = 120 * 10**6

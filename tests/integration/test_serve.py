@@ -400,3 +400,13 @@ def test_what_takes_long_delays_nobody(sample: Server, path: str, body: bytes) -
             assert short.getresponse().read()
             assert not select.select([long.sock], [], [], 0)[0], "it did not take long"
         assert long.getresponse().status == 200
+
+
+@pytest.mark.parametrize("line", ["listening on", " INFO serving "])
+def test_a_stop_at_any_time_is_heeded(line: str) -> None:
+    """A signal that comes while the worker still reads its manifests is not lost."""
+    flags = ("--bind", "127.0.0.1:0", "--manifests", str(SAMPLES / "cluster"))
+    for _ in range(5):
+        with running("serve", *flags) as server:
+            server.wait_for_line(line)
+            assert server.stop() == 0
