@@ -409,4 +409,5 @@ def test_a_stop_at_any_time_is_heeded(line: str) -> None:
     for _ in range(5):
         with running("serve", *flags) as server:
             server.wait_for_line(line)
-            assert server.stop() == 0
+            # Before it has handlers of its own it ends by the signal.
+            assert server.stop() in ((0, -signal.SIGTERM) if line == "listening on" else (0,))
