@@ -5,10 +5,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from extender import __version__, logs
+from extender import __version__
 from extender.commands.arguments import PLUGIN, Command, Entry
 from extender.environment import PURE_PYTHON, check_spelling, unread_variables, variables_of
 from extender.flags import EXIT_USAGE, PROGRAM, UsageError
+from extender.serving import logs
 from extender.streams import say, standard_streams, write_out
 
 #: 128 + SIGINT, as a shell tells it.

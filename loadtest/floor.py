@@ -16,8 +16,8 @@ from typing import Any, Final, cast
 import httptools
 import uvloop
 
-from extender.memory import keep_freed_memory
-from extender.server import announce, listen_on
+from extender.serving.listeners import announce, listen_on
+from extender.serving.memory import keep_freed_memory
 from loadtest.stack import bind_parser
 
 _PREPARED: dict[bytes, bytes] = {b"/readyz": b"ok"}

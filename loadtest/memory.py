@@ -20,11 +20,11 @@ from typing import Final
 
 import yaml
 
-from extender.http.review import MAX_REVIEW_VALUES
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
 from extender.http.webhook import DEFAULT_MAX_REVIEW_BYTES
-from extender.http.wire import MAX_NAMES, MAX_POD_VALUES
-from extender.http.wire_preemption import MAX_PREEMPTION_BYTES
+from extender.wire.bodies import MAX_NAMES, MAX_POD_VALUES
+from extender.wire.preemption import MAX_PREEMPTION_BYTES
+from extender.wire.review import MAX_REVIEW_VALUES
 from loadtest import arguments, tables
 from loadtest.generator import HALF_CLASS, Cluster, ClusterSpec, go_json
 from loadtest.processes import (

@@ -15,8 +15,8 @@ from typing import Any, Final
 from gunicorn.app.base import BaseApplication
 
 from extender.http.exchange import Answer, Refusal, Request
-from extender.memory import keep_freed_memory
-from extender.server import announce, listen_on
+from extender.serving.listeners import announce, listen_on
+from extender.serving.memory import keep_freed_memory
 from loadtest import stack
 
 _KEEP_ALIVE_SECONDS: Final = 120

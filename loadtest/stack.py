@@ -7,7 +7,8 @@ import sys
 from extender.flags import address
 from extender.http.exchange import Application as HttpApplication
 from extender.http.routing import Threads
-from extender.server import Application, ListenOptions, Running, announce, listen_on
+from extender.serving.gunicorn_worker import Application, Running
+from extender.serving.listeners import ListenOptions, announce, listen_on
 
 
 def bind_parser(module: str, description: str) -> argparse.ArgumentParser:

@@ -8,10 +8,10 @@ from extender.commands.arguments import Command, add_policy_flags, policy_of
 from extender.flags import CommandParser, address, whole_number
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
 from extender.http.webhook import DEFAULT_MAX_REVIEW_BYTES
-from extender.server import ListenOptions
-from extender.serving import ServeOptions, serve
-from extender.starting import SourceOptions
-from extender.webhook_serving import WebhookOptions, serve_webhook
+from extender.serving.listeners import ListenOptions
+from extender.serving.serve import ServeOptions, serve
+from extender.serving.sources import SourceOptions
+from extender.serving.webhook import WebhookOptions, serve_webhook
 
 #: The compiled part counts places in a body with 32 bits.
 _MAX_BODY_LIMIT: Final = 2**32 - 1

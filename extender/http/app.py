@@ -16,8 +16,8 @@ from extender.http.routing import Probe, Route, Router, Threads, Verb, VerbRoute
 from extender.http.service import Service
 from extender.http.verb_routes import FilterRoute, PreemptRoute, PrioritizeRoute
 from extender.http.webhook import WebhookService, review_routes
-from extender.http.wire import encode
 from extender.metrics import Metrics
+from extender.wire.bodies import encode
 
 
 def create_app(service: Service, threads: Threads) -> Application:

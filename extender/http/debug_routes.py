@@ -8,12 +8,9 @@ from flask import Flask, Response, request
 
 from extender.checks.runtimeclasses import check_classes
 from extender.http.errors import NotFoundError
-from extender.http.explain_wire import ExplainArgs, decode_explain_args
-from extender.http.node_items import NodeItems
 from extender.http.routing import Turn
 from extender.http.service import ERROR_PREFIX, Service, UndecidedError
 from extender.http.verb_routes import PrioritizeRoute
-from extender.http.wire import BadRequestError, decode_args, encode, names_of
 from extender.names import NameRun, text_of
 from extender.objects import RuntimeClass
 from extender.printing import texts
@@ -37,6 +34,10 @@ from extender.verbs.explain.candidates import described_nodes, nodes_of
 from extender.verbs.explain.scores import NodeScore, explain_scores
 from extender.verbs.nodes import classes_of_node, nodes_of_class
 from extender.verdict import shown
+from extender.wire.bodies import BadRequestError, encode
+from extender.wire.explain import ExplainArgs, decode_explain_args
+from extender.wire.filter import decode_args, names_of
+from extender.wire.node_items import NodeItems
 
 _MAX_LIMIT_DIGITS: Final = 9
 

@@ -8,9 +8,9 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from extender.http.exchange import Answer, Refusal, error_answer
-from extender.http.wire import BadRequestError
 from extender.undecided import UndecidedError
 from extender.verdict import shown
+from extender.wire.bodies import BadRequestError
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -23,9 +23,9 @@ from werkzeug.wrappers import Response
 
 from extender.http.errors import answer_of
 from extender.http.exchange import Answer, Refusal, Request, error_answer
-from extender.http.wire import QUICK_NAMES_BYTES, is_quick
 from extender.undecided import WouldWaitError
 from extender.verdict import shown
+from extender.wire.filter import QUICK_NAMES_BYTES, is_quick
 
 #: Threads that work on large bodies: one, since Python runs one at a time, and what each of them
 #: takes is in memory meanwhile.

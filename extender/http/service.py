@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Final, Protocol
 
 from extender.http.health import Health
-from extender.http.node_items import SeenNodes
 from extender.metrics import Metrics
 from extender.objects import Pod, RuntimeClass
 from extender.predicates.runtimeclass import Policy
@@ -20,6 +19,7 @@ from extender.verbs.class_lookup import find_class
 from extender.verbs.class_lookup import no_lookup as no_lookup
 from extender.verbs.nodes import Support
 from extender.verbs.prioritize import Preferences
+from extender.wire.node_items import SeenNodes
 
 #: 5,000 whole Nodes of 10 KB are 50 MB, 150,000 names 7 MB. What such a body takes in memory is
 #: held against the shipped manifests' limit by `make bench-memory`.

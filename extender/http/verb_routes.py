@@ -8,21 +8,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from extender.http.node_items import NodeItems
 from extender.http.service import Service, UndecidedError, no_node_events
-from extender.http.wire import (
-    Args,
-    Chunks,
-    decode_args,
-    encode_filter_error,
-    encode_filtered_names,
-    encode_filtered_nodes,
-    encode_passed_all,
-    encode_scores,
-    names_of,
-    run_of,
-)
-from extender.http.wire_preemption import decode_preemption_args, encode_victims
 from extender.metrics import class_label
 from extender.names import NameRun
 from extender.objects import Pod, RuntimeClass
@@ -37,6 +23,19 @@ from extender.verbs.filter import (
 )
 from extender.verbs.preempt import keep_matching
 from extender.verbs.prioritize import Scores
+from extender.wire.bodies import Chunks, run_of
+from extender.wire.filter import (
+    Args,
+    decode_args,
+    encode_filter_error,
+    encode_filtered_names,
+    encode_filtered_nodes,
+    encode_passed_all,
+    encode_scores,
+    names_of,
+)
+from extender.wire.node_items import NodeItems
+from extender.wire.preemption import decode_preemption_args, encode_victims
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from extender import names
-from extender.http import wire
-from extender.http.node_items import NodeItems, SeenNodes
-from extender.http.wire import Args, BadRequestError, decode_args, names_of
 from extender.names import NameRun
+from extender.wire import filter as wire
+from extender.wire.bodies import BadRequestError
+from extender.wire.filter import Args, decode_args, names_of
+from extender.wire.node_items import NodeItems, SeenNodes
 from tests.vectors_file import recorded, vectors
 
 Case = dict[str, Any]

@@ -12,12 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from extender import logs
 from extender.flags import Address
 from extender.http.connections import Limits
 from extender.http.exchange import Answer, Refusal, Request
 from extender.http.routing import Threads
-from extender.server import Application, ListenOptions, Running
+from extender.serving import logs
+from extender.serving.gunicorn_worker import Application, Running
+from extender.serving.listeners import ListenOptions
 
 
 class Echo:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.http import wire
 from extender.objects import Node, Pod, RuntimeClass, SelectorRequirement, SelectorTerm
 from extender.predicates.node_selector import RequiredNodeAffinity
 from extender.predicates.runtimeclass import HandlerCheck, Policy, mismatch_without_pod
@@ -19,6 +18,7 @@ from extender.verbs.explain.scores import explain_scores
 from extender.verbs.nodes import Support, classes_of_node, nodes_of_class
 from extender.verbs.prioritize import Preferences
 from extender.verdict import Code
+from extender.wire import bodies
 from tests import naive
 from tests.property import strategies as some
 from tests.property.test_filter_laws import CHECKS, snapshot_of
@@ -152,7 +152,7 @@ def test_nodes_described_in_a_request_are_judged_as_known_ones(
     """Both forms of ExtenderArgs give each node the same reason and origin."""
     snapshot = snapshot_of(nodes, classes)
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
-    names = wire.run_of([node.name for node in nodes]).names
+    names = bodies.run_of([node.name for node in nodes]).names
     wanted = frozenset(runtime_class.node_selector if runtime_class else ())
     candidates = described_nodes(nodes, names, wanted)
     described = explain(pod, runtime_class, candidates, Policy(check))
@@ -254,7 +254,7 @@ def test_the_evidence_of_a_score_is_the_score(
     """explain shows what prioritize answers, and serves explains the cost."""
     snapshot = snapshot_of(nodes, classes)
     own = data.draw(st.sampled_from([None, *snapshot.runtime_classes.values()]))
-    run = wire.run_of(asked)
+    run = bodies.run_of(asked)
     preferences = Preferences(check)
     found = explain_scores(own, snapshot, run.names, preferences)
     scores = preferences.scores(own, snapshot, run).scores

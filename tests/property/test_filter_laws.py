@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.cluster.store import SnapshotStore
-from extender.http import wire
 from extender.objects import Node, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.runtimeclass import HandlerCheck, Policy
 from extender.snapshot import Snapshot
 from extender.verbs.filter import match_names, match_nodes, sort_nodes
+from extender.wire import bodies
+from extender.wire import filter as wire
 from tests import naive
 from tests.property import strategies as some
 
@@ -29,7 +30,7 @@ def snapshot_of(nodes: list[Node], classes: list[RuntimeClass]) -> Snapshot:
 
 def ask(snapshot: Snapshot, pod: Pod, names: list[str], check: HandlerCheck) -> Answer:
     """The passing names, and the text of each refused one, through the wire's encoding."""
-    asked = wire.run_of(names)
+    asked = bodies.run_of(names)
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
     verdicts = match_names(pod, runtime_class, snapshot, asked, Policy(check))
     answer = json.loads(b"".join(wire.encode_filtered_names(asked, sort_nodes(verdicts))))
@@ -113,7 +114,7 @@ def test_both_wire_modes_give_the_same_verdicts(
 ) -> None:
     """A node described in the request fares as the same node in the cache."""
     snapshot = snapshot_of(nodes, classes)
-    names = wire.run_of([node.name for node in nodes])
+    names = bodies.run_of([node.name for node in nodes])
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
     by_name = match_names(pod, runtime_class, snapshot, names, Policy(check))
     by_object = match_nodes(pod, runtime_class, nodes, Policy(check))

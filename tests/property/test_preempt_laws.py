@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.http import wire, wire_preemption
 from extender.objects import Node, Pod, RuntimeClass
 from extender.predicates.runtimeclass import HandlerCheck, Policy
 from extender.verbs.filter import match_names
 from extender.verbs.preempt import keep_matching
+from extender.wire import bodies
+from extender.wire import preemption as wire_preemption
 from tests.property import strategies as some
 from tests.property.test_filter_laws import ask as ask_filter
 from tests.property.test_filter_laws import snapshot_of
@@ -66,7 +67,7 @@ def test_the_answer_is_the_question_for_the_nodes_the_filter_passes(
     """answer ⊆ question, node by node and UID by UID, for exactly the nodes filter passes."""
     snapshot = snapshot_of(nodes, classes)
     args = wire_preemption.decode_preemption_args(_body(asked, whole_pods))
-    names = wire.run_of(list(args.victims))
+    names = bodies.run_of(list(args.victims))
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
     verdicts = match_names(pod, runtime_class, snapshot, names, Policy(check))
     answer = json.loads(
@@ -107,7 +108,7 @@ def test_no_null_is_ever_answered(value: object, form: str) -> None:
     body = json.dumps({"Pod": {}, form: value}).encode()
     try:
         args = wire_preemption.decode_preemption_args(body)
-    except wire.BadRequestError:
+    except bodies.BadRequestError:
         return
     answer = b"".join(wire_preemption.encode_victims(args.victims))
     for victims_of_node in json.loads(answer)["NodeNameToMetaVictims"].values():
@@ -121,7 +122,7 @@ def test_an_unknown_key_of_a_victim_is_ignored_and_int64_is_held() -> None:
     answer = json.loads(b"".join(wire_preemption.encode_victims(args.victims)))
     assert answer["NodeNameToMetaVictims"]["n"]["Pods"] == [{"UID": "x"}]
     too_many = (form % f'"NumPDBViolations":{2**70}').encode()
-    with pytest.raises(wire.BadRequestError, match="NumPDBViolations"):
+    with pytest.raises(bodies.BadRequestError, match="NumPDBViolations"):
         wire_preemption.decode_preemption_args(too_many)
 
 

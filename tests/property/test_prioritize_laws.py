@@ -6,11 +6,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.http import wire
 from extender.objects import HARD_EFFECTS, Node, RuntimeClass, Taint
 from extender.predicates.runtimeclass import HandlerCheck
 from extender.snapshot import Snapshot
 from extender.verbs.prioritize import MAX_SCORE, Preferences
+from extender.wire import bodies
+from extender.wire import filter as wire
 from tests import naive
 from tests.property import strategies as some
 from tests.property.test_filter_laws import snapshot_of
@@ -32,7 +33,7 @@ def ask(
     snapshot: Snapshot, own: RuntimeClass | None, names: list[str], check: HandlerCheck
 ) -> dict[str, int]:
     """The scores by host."""
-    scores = Preferences(check).scores(own, snapshot, wire.run_of(names))
+    scores = Preferences(check).scores(own, snapshot, bodies.run_of(names))
     assert len(scores.scores) == len(names)
     return dict(zip(names, scores.scores, strict=True))
 
@@ -117,7 +118,7 @@ def test_the_answer_leaves_the_ranking_as_it_is(
     schedule_one.go, prioritizeNodes: an extender's score is added where there is one, multiplied
     by its weight and by MaxNodeScore / MaxExtenderPriority.
     """
-    run = wire.run_of(asked)
+    run = bodies.run_of(asked)
     scores = Preferences(HandlerCheck.AUTO).scores(None, snapshot_of(nodes, classes), run)
     answer = json.loads(b"".join(wire.encode_scores(run, scores.above_lowest)))
     assert all(set(entry) == {"Host", "Score"} for entry in answer)
@@ -194,7 +195,7 @@ def test_both_wire_modes_give_the_same_scores(
     snapshot = snapshot_of(nodes, classes)
     own = data.draw(st.sampled_from([None, *snapshot.runtime_classes.values()]))
     preferences = Preferences(check)
-    names = wire.run_of([node.name for node in nodes])
+    names = bodies.run_of([node.name for node in nodes])
     by_name = preferences.scores(own, snapshot, names)
     assert by_name == preferences.scores_of_nodes(own, snapshot, nodes)
 
@@ -211,6 +212,6 @@ def test_what_is_remembered_of_one_snapshot_is_not_told_of_another(
     for nodes, classes in states:
         replace_nodes(store, nodes)
         store.replace_runtime_classes(classes)
-        names = wire.run_of([node.name for node in nodes])
+        names = bodies.run_of([node.name for node in nodes])
         fresh = Preferences(check).scores(None, store.snapshot, names)
         assert preferences.scores(None, store.snapshot, names) == fresh

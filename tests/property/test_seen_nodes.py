@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.http import wire
-from extender.http.node_items import NodeItems, SeenNodes
-from extender.http.wire import BadRequestError, decode_args
+from extender.wire import filter as wire
+from extender.wire.bodies import BadRequestError
+from extender.wire.filter import decode_args
+from extender.wire.node_items import NodeItems, SeenNodes
 from tests.vectors_file import recorded
 
 LAW = settings(max_examples=300, deadline=None)

@@ -8,12 +8,12 @@ import pytest
 
 from extender.cluster.store import SnapshotStore
 from extender.decoding import RawNode, RawRuntimeClass, decode, node_of, runtime_class_of
-from extender.http.wire import run_of
 from extender.objects import Pod
 from extender.predicates.runtimeclass import Policy
 from extender.snapshot import Snapshot
 from extender.validation import validate_node_name, validate_runtimeclass
 from extender.verbs.filter import match_names
+from extender.wire.bodies import run_of
 from loadtest import bodies
 from loadtest.cases import HALF, NAMES, NODES, Asker, Case
 from loadtest.generator import HALF_CLASS, Cluster, ClusterSpec, go_json

@@ -7,18 +7,18 @@ import orjson
 import pytest
 
 from extender.cluster.store import SnapshotStore
-from extender.http import wire
 from extender.http.app import create_app
 from extender.http.health import Health
-from extender.http.node_items import MAX_NODES
-from extender.http.review import MAX_REVIEW_VALUES
 from extender.http.routing import Threads
 from extender.http.service import Service
-from extender.http.wire_preemption import MAX_PREEMPTION_BYTES
 from extender.metrics import Metrics
 from extender.objects import Node, RuntimeClass
 from extender.refused import RefusedPods
 from extender.verdict import MAX_QUOTED, shown
+from extender.wire import bodies
+from extender.wire.node_items import MAX_NODES
+from extender.wire.preemption import MAX_PREEMPTION_BYTES
+from extender.wire.review import MAX_REVIEW_VALUES
 from tests.asking import Client, Response
 from tests.reviews import Webhook
 
@@ -71,7 +71,7 @@ def test_a_reason_has_so_many_bytes_of_foreign_text() -> None:
 
 @pytest.mark.parametrize("mode", ["as kube-scheduler writes it", "any JSON"])
 def test_more_names_than_any_cluster_has_are_refused(client: Client, mode: str) -> None:
-    names = b",".join([b'"a"'] * (wire.MAX_NAMES + 1))
+    names = b",".join([b'"a"'] * (bodies.MAX_NAMES + 1))
     body = b'{"Pod":%s,"Nodes":null,"NodeNames":[%s]}' % (POD % b"kata", names)
     if mode == "any JSON":
         body = body.replace(b'"Nodes":', b'"Nodes" :')
@@ -89,7 +89,7 @@ def test_more_nodes_than_any_cluster_has_are_refused(client: Client) -> None:
 
 @pytest.mark.parametrize("mode", ["as kube-scheduler writes it", "any JSON"])
 def test_a_pod_of_more_values_than_etcd_keeps_is_refused(client: Client, mode: str) -> None:
-    tolerations = b",".join([b"{}"] * (wire.MAX_POD_VALUES + 1))
+    tolerations = b",".join([b"{}"] * (bodies.MAX_POD_VALUES + 1))
     pod = b'{"spec":{"runtimeClassName":"kata","tolerations":[%s]}}' % tolerations
     body = b'{"Pod":%s,"Nodes":null,"NodeNames":["n1"]}' % pod
     if mode == "any JSON":

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from extender import logs
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
 from extender.cluster.manifests import (
     ManifestError,
@@ -20,14 +19,9 @@ from extender.cluster.manifests import (
     signature,
 )
 from extender.flags import UsageError
-from extender.server import (
-    Application,
-    ListenOptions,
-    Running,
-    announce,
-    check_tls_files,
-    listen_on,
-)
+from extender.serving import logs
+from extender.serving.gunicorn_worker import Application, Running
+from extender.serving.listeners import ListenOptions, announce, check_tls_files, listen_on
 from extender.streams import say
 
 _LOG: Final = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import encode
 
 from extender.decoding import DecodeError, RawMetadata, RawPod, decode, pod_of
-from extender.http.node_items import MAX_NODES
-from extender.http.wire import (
+from extender.objects import Pod
+from extender.wire.bodies import (
     NULL,
     BadRequestError,
     Chunks,
@@ -21,7 +21,7 @@ from extender.http.wire import (
     folded,
     top_level,
 )
-from extender.objects import Pod
+from extender.wire.node_items import MAX_NODES
 
 _Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 

@@ -11,9 +11,9 @@ from msgspec import Raw, Struct
 
 from extender.admission.request import AdmissionRequest
 from extender.decoding import DecodeError, decode
-from extender.http.wire import MAX_POD_VALUES, BadRequestError, bound_pod, encode
 from extender.verbs.review import Answer
 from extender.verdict import shown
+from extender.wire.bodies import MAX_POD_VALUES, BadRequestError, bound_pod, encode
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"

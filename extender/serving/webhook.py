@@ -21,8 +21,9 @@ from extender.http.routing import Threads
 from extender.http.service import RuntimeClassLookup, no_lookup
 from extender.http.webhook import WebhookService
 from extender.metrics import CacheCollector, Metrics
-from extender.server import ListenOptions, Running
-from extender.starting import (
+from extender.serving.gunicorn_worker import Running
+from extender.serving.listeners import ListenOptions
+from extender.serving.sources import (
     Preloaded,
     SourceOptions,
     freeze,

@@ -19,20 +19,21 @@ from extender.http.app import create_app, create_ops_app
 from extender.http.health import Health
 from extender.http.routing import Threads
 from extender.http.service import Service
-from extender.http.wire import encode
 from extender.metrics import CacheCollector, Metrics, RefusedPodsCollector, SupportCollector
 from extender.objects import Pod
 from extender.predicates.runtimeclass import Policy
 from extender.refused import RefusedPods
-from extender.server import ListenOptions, Running
-from extender.snapshot import Snapshot
-from extender.starting import (
+from extender.serving.gunicorn_worker import Running
+from extender.serving.listeners import ListenOptions
+from extender.serving.sources import (
     Preloaded,
     SourceOptions,
     freeze,
     readiness_line,
     run,
 )
+from extender.snapshot import Snapshot
+from extender.wire.bodies import encode
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -6,16 +6,11 @@ from dataclasses import dataclass
 from msgspec import Raw
 
 from extender.decoding import DecodeError, RawPod, explained_pod_of
-from extender.http.node_items import NodeItems
-from extender.http.wire import (
-    NULL,
-    BadRequestError,
-    decode_args,
-    decode_or_refuse,
-    top_level,
-)
 from extender.names import NameRun
 from extender.objects import Pod
+from extender.wire.bodies import NULL, BadRequestError, decode_or_refuse, top_level
+from extender.wire.filter import decode_args
+from extender.wire.node_items import NodeItems
 
 
 @dataclass(frozen=True, slots=True)

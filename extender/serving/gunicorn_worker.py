@@ -1,10 +1,6 @@
-"""gunicorn with one worker process, on sockets and files that were looked at beforehand.
-
-What a person can mend (an address, a certificate) is told in one line before gunicorn starts.
-"""
+"""gunicorn with one worker process, and in it an event loop for each listener."""
 
 import asyncio
-import contextlib
 import logging
 import math
 import os
@@ -13,7 +9,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,14 +19,13 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 from gunicorn.workers.base import Worker
 
-from extender.flags import PROGRAM, Address, UsageError
+from extender.flags import PROGRAM
 from extender.http import exchange
 from extender.http.connections import Connections, Limits, Listener
 from extender.http.routing import Threads
-from extender.http.service import DEFAULT_MAX_BODY_BYTES
-from extender.http.tls import TlsContext
-from extender.input_files import FileError, check_file
-from extender.memory import give_back_freed_memory, keep_freed_memory
+from extender.serving.listeners import ListenOptions
+from extender.serving.memory import give_back_freed_memory, keep_freed_memory
+from extender.serving.tls import TlsContext
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -57,21 +52,6 @@ SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 (gunicorn makes a file of its ow
 
 
 @dataclass(frozen=True, slots=True)
-class ListenOptions:
-    """What both servers have: where to listen, and how."""
-
-    bind: Address
-    ops_bind: Address | None = None
-    threads: int = 8
-    tls_cert_file: str | None = None
-    tls_private_key_file: str | None = None
-    client_ca_file: str | None = None
-    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
-    log_format: str = "text"
-    verbosity: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Running:
     """What a worker made and must stop: the applications, their threads and what feeds them."""
 
@@ -79,69 +59,6 @@ class Running:
     ops_app: exchange.Application
     threads: Threads
     on_stopping: Callable[[], None]
-
-
-def check_tls_files(options: ListenOptions) -> None:
-    """Load the certificate once, to tell at once what is wrong. Raises UsageError."""
-    cert, key, ca = options.tls_cert_file, options.tls_private_key_file, options.client_ca_file
-    if bool(cert) != bool(key):
-        raise UsageError("--tls-cert-file and --tls-private-key-file go together")
-    if ca and not cert:
-        raise UsageError("--client-ca-file needs --tls-cert-file and --tls-private-key-file")
-    if not (cert and key):
-        return
-    for flag, path in (
-        ("--tls-cert-file", cert),
-        ("--tls-private-key-file", key),
-        ("--client-ca-file", ca),
-    ):
-        with _told_as_usage(f"{flag} {path}"):
-            if path:
-                check_file(path)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with _told_as_usage(f"--tls-cert-file {cert}, --tls-private-key-file {key}"):
-        context.load_cert_chain(cert, key, password=lambda: _encrypted(key))
-    with _told_as_usage(f"--client-ca-file {ca}"):
-        if ca:
-            context.load_verify_locations(ca)
-
-
-@contextlib.contextmanager
-def _told_as_usage(what: str) -> Iterator[None]:
-    try:
-        yield
-    except FileError as error:
-        raise UsageError(f"{what}: {error}") from None
-    except OSError as error:  # ssl.SSLError is one
-        raise UsageError(f"{what}: {error.strerror or error}") from None
-
-
-def _encrypted(key: str) -> str:
-    """Asked for a password. Raises UsageError, where OpenSSL would ask on the terminal."""
-    raise UsageError(
-        f"--tls-private-key-file {key}: is encrypted; decrypt it with openssl pkey -in {key}"
-    )
-
-
-def listen_on(address: Address, flag: str) -> socket.socket:
-    """Bind before gunicorn does, which would try five times. Raises UsageError."""
-    try:
-        family, _, _, _, where = socket.getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except OSError as error:
-        raise UsageError(f"{flag} {address}: {error.strerror}") from None
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(where)
-        listener.listen(1024)
-    except OSError as error:
-        listener.close()
-        raise UsageError(
-            f"{flag} {address}: {error.strerror}; choose another with {flag} HOST:PORT"
-        ) from None
-    return listener
 
 
 class _Logger(Logger):  # type: ignore[misc]  # gunicorn ships no types
@@ -318,10 +235,3 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no t
 
     def run(self) -> None:
         _Arbiter(self).run()
-
-
-def announce(listener: socket.socket, tls: bool) -> str:
-    """The URL of a listening socket, as a person on this machine would type it."""
-    host, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 (compared, not bound)
-    return f"http{'s' if tls else ''}://{Address(host, port)}"

@@ -7,16 +7,31 @@ Names travel as the bytes between the quotes of their JSON strings: most of a re
 names is never turned into Python strings, only split, looked up and joined again.
 """
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 import orjson
 from msgspec import Raw, Struct
 
 from extender.decoding import DecodeError, NodeReader, RawPod, decode, pod_of
-from extender.http.node_items import (
+from extender.names import IS_COMPILED, NameRun
+from extender.objects import Node, Pod
+from extender.undecided import ERROR_PREFIX, UndecidedError
+from extender.verbs.filter import PASSES, FilterResult
+from extender.verbs.prioritize import MAX_SCORE
+from extender.wire.bodies import (
+    MAX_NAMES,
+    NULL,
+    BadRequestError,
+    Chunks,
+    bound_pod,
+    decode_or_refuse,
+    decode_pod,
+    run_of,
+    top_level,
+)
+from extender.wire.node_items import (
     ITEMS_END,
     MAX_NODES,
     NodeItems,
@@ -24,46 +39,19 @@ from extender.http.node_items import (
     TooManyNodesError,
     find_items,
 )
-from extender.names import IS_COMPILED, NameRun
-from extender.objects import Node, Pod
-from extender.undecided import ERROR_PREFIX, UndecidedError
-from extender.verbs.filter import PASSES, FilterResult
-from extender.verbs.prioritize import MAX_SCORE
-
-T = TypeVar("T")
-
-Chunks = list[bytes]
-
-NULL: Final = Raw(b"null")
 
 # What kube-scheduler sends in mode NodeNames: encoding/json writes the fields in this order.
 _NAMES_MARK: Final = b',"Nodes":null,"NodeNames":["'
 _NAMES_END: Final = b'"]}'
 
 
-#: Names or Nodes in one request: six times as many as the largest cluster known has.
-MAX_NAMES: Final = 1_000_000
-
-#: Values in a body that is not written as kube-scheduler writes it, beside one for so many bytes
-#: of it: a Node of 10 KB has 400, a list of 64 MiB of nothing but nulls would have 13 million, and
-#: take 1 GB.
-_FREE_VALUES: Final = MAX_NAMES
-_BYTES_A_VALUE: Final = 20
-
 #: Up to this size anything is answered within 20 ms, the event loop waiting meanwhile; of names
 #: behind a Pod of this size more: 1.5 ms a MiB with the compiled part, ten times that without.
 QUICK_BYTES: Final = 32 * 1024
 QUICK_NAMES_BYTES: Final = 2**20 if IS_COMPILED else 2**17
 
-#: Values in a Pod, which etcd keeps up to 1.5 MB of, three bytes for each at the least.
-MAX_POD_VALUES: Final = 500_000
-
 #: A filter's answer: 150,000 nodes, each with a name of 100 bytes and a reason of 700.
 MAX_ANSWER_BYTES: Final = 120 * 10**6
-
-
-class BadRequestError(ValueError):
-    """The body can't be read; the message names the place. Becomes a 400."""
 
 
 class _PodHead(Struct, forbid_unknown_fields=True, rename={"pod": "Pod"}):
@@ -85,15 +73,6 @@ class Args:
 
     pod: Pod
     nodes: NameRun | NodeItems
-
-
-def run_of(names: Sequence[str]) -> NameRun:
-    """Any strings as a run of names: the content of their JSON array.
-
-    No JSON string holds an unescaped quote, so the separator can't occur within one.
-    """
-    dumped = orjson.dumps(names)
-    return NameRun.known(dumped, 2, max(2, len(dumped) - 2), len(names))
 
 
 def is_quick(body: bytes) -> bool:
@@ -148,12 +127,6 @@ def _bound_names(count: int) -> None:
         raise BadRequestError(f"NodeNames: more than {MAX_NAMES:,} names")
 
 
-def bound_pod(raw: bytes | Raw, most: int = MAX_POD_VALUES, place: str = "Pod") -> None:
-    """Raises BadRequestError for more values than any Pod of a cluster can have."""
-    if len(raw) > most and bytes(raw).count(b",") > most:
-        raise BadRequestError(f"{place}: more than {most:,} values")
-
-
 def _decode_head(head: bytes) -> Pod | None:
     bound_pod(head)
     if not _is_utf8(head):
@@ -191,46 +164,6 @@ def names_of(nodes: NodeItems) -> NameRun:
     return run_of([node.name for node in nodes.nodes])
 
 
-def top_level(body: bytes) -> dict[str, Raw]:
-    """The top-level fields of a whole body, as `folded` gives them. Raises BadRequestError."""
-    values = _FREE_VALUES + len(body) // _BYTES_A_VALUE
-    # Every value but the first of a list or an object stands behind a comma.
-    if len(body) > _FREE_VALUES and body.count(b",") > values:
-        raise BadRequestError(f"body: more than {values:,} values")
-    fields = folded(body, "")
-    if not body.isascii():
-        # As in _is_utf8; Nodes are given back unread.
-        try:
-            body.decode()
-        except UnicodeDecodeError as error:
-            raise BadRequestError(f"body: not JSON: {error}") from None
-    return fields
-
-
-def folded(raw: bytes | Raw, place: str) -> dict[str, Raw]:
-    """An object's fields by lower-case key; of keys that differ in case only, the last wins.
-
-    So encoding/json reads structs without tags. Raises BadRequestError.
-    """
-    exact = decode_or_refuse(raw, dict[str, Raw], place)
-    fields = {key.casefold(): value for key, value in exact.items()}
-    if len(fields) < len(exact):
-        # A dict keeps the first place of a key that comes twice, so the order is read again.
-        try:
-            pairs = json.loads(bytes(raw), object_pairs_hook=list, parse_int=str, parse_float=str)
-        except (ValueError, RecursionError):
-            raise BadRequestError(f"{place or 'body'}: not JSON, or nested too deeply") from None
-        fields = {key.casefold(): exact[key] for key, _ in pairs}
-    return fields
-
-
-def decode_or_refuse(raw: bytes | Raw, kind: type[T], place: str) -> T:
-    try:
-        return decode(raw, kind, place)
-    except DecodeError as error:
-        raise BadRequestError(str(error)) from None
-
-
 def _decode_any(body: bytes) -> Args:
     fields = top_level(body)
     pod = decode_pod(fields.get("pod", NULL))
@@ -241,13 +174,6 @@ def _decode_any(body: bytes) -> Args:
     if nodes == NULL:
         raise BadRequestError("NodeNames, Nodes: both are null, one of them must be a list")
     return Args(pod, _decode_items(nodes))
-
-
-def decode_pod(raw: Raw) -> Pod:
-    if raw == NULL:
-        raise BadRequestError("Pod: missing")
-    bound_pod(raw)
-    return pod_of(decode_or_refuse(raw, RawPod, "Pod"))
 
 
 def decode_names(raw: Raw) -> NameRun | None:
@@ -355,8 +281,3 @@ def encode_filter_error(nodes: NameRun | NodeItems, text: str) -> Chunks:
     if isinstance(nodes, NameRun):
         return _filter_answer([b"null"], [b"[]"], [b"{}"], text)
     return _filter_answer(_node_list([]), [b"null"], [b"{}"], text)
-
-
-def encode(document: Mapping[str, object] | Sequence[object]) -> bytes:
-    """Any other answer: small documents for people."""
-    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)

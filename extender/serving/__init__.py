@@ -1,0 +1,1 @@
+"""How serve and webhook start, listen and end."""

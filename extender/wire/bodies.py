@@ -1,0 +1,101 @@
+"""What all formats share: how a body is read, what it may hold, and small documents for people."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+import orjson
+from msgspec import Raw
+
+from extender.decoding import DecodeError, RawPod, decode, pod_of
+from extender.names import NameRun
+from extender.objects import Pod
+
+T = TypeVar("T")
+
+Chunks = list[bytes]
+
+NULL: Final = Raw(b"null")
+
+#: Names or Nodes in one request: six times as many as the largest cluster known has.
+MAX_NAMES: Final = 1_000_000
+
+#: Values in a body that is not written as kube-scheduler writes it, beside one for so many bytes
+#: of it: a Node of 10 KB has 400, a list of 64 MiB of nothing but nulls would have 13 million, and
+#: take 1 GB.
+_FREE_VALUES: Final = MAX_NAMES
+_BYTES_A_VALUE: Final = 20
+
+#: Values in a Pod, which etcd keeps up to 1.5 MB of, three bytes for each at the least.
+MAX_POD_VALUES: Final = 500_000
+
+
+class BadRequestError(ValueError):
+    """The body can't be read; the message names the place. Becomes a 400."""
+
+
+def run_of(names: Sequence[str]) -> NameRun:
+    """Any strings as a run of names: the content of their JSON array.
+
+    No JSON string holds an unescaped quote, so the separator can't occur within one.
+    """
+    dumped = orjson.dumps(names)
+    return NameRun.known(dumped, 2, max(2, len(dumped) - 2), len(names))
+
+
+def top_level(body: bytes) -> dict[str, Raw]:
+    """The top-level fields of a whole body, as `folded` gives them. Raises BadRequestError."""
+    values = _FREE_VALUES + len(body) // _BYTES_A_VALUE
+    # Every value but the first of a list or an object stands behind a comma.
+    if len(body) > _FREE_VALUES and body.count(b",") > values:
+        raise BadRequestError(f"body: more than {values:,} values")
+    fields = folded(body, "")
+    if not body.isascii():
+        # As in _is_utf8; Nodes are given back unread.
+        try:
+            body.decode()
+        except UnicodeDecodeError as error:
+            raise BadRequestError(f"body: not JSON: {error}") from None
+    return fields
+
+
+def folded(raw: bytes | Raw, place: str) -> dict[str, Raw]:
+    """An object's fields by lower-case key; of keys that differ in case only, the last wins.
+
+    So encoding/json reads structs without tags. Raises BadRequestError.
+    """
+    exact = decode_or_refuse(raw, dict[str, Raw], place)
+    fields = {key.casefold(): value for key, value in exact.items()}
+    if len(fields) < len(exact):
+        # A dict keeps the first place of a key that comes twice, so the order is read again.
+        try:
+            pairs = json.loads(bytes(raw), object_pairs_hook=list, parse_int=str, parse_float=str)
+        except (ValueError, RecursionError):
+            raise BadRequestError(f"{place or 'body'}: not JSON, or nested too deeply") from None
+        fields = {key.casefold(): exact[key] for key, _ in pairs}
+    return fields
+
+
+def decode_or_refuse(raw: bytes | Raw, kind: type[T], place: str) -> T:
+    try:
+        return decode(raw, kind, place)
+    except DecodeError as error:
+        raise BadRequestError(str(error)) from None
+
+
+def bound_pod(raw: bytes | Raw, most: int = MAX_POD_VALUES, place: str = "Pod") -> None:
+    """Raises BadRequestError for more values than any Pod of a cluster can have."""
+    if len(raw) > most and bytes(raw).count(b",") > most:
+        raise BadRequestError(f"{place}: more than {most:,} values")
+
+
+def decode_pod(raw: Raw) -> Pod:
+    if raw == NULL:
+        raise BadRequestError("Pod: missing")
+    bound_pod(raw)
+    return pod_of(decode_or_refuse(raw, RawPod, "Pod"))
+
+
+def encode(document: Mapping[str, object] | Sequence[object]) -> bytes:
+    """Any other answer: small documents for people."""
+    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
