@@ -4,8 +4,11 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from extender.decoding import RawPod, decode, explained_pod_of
+from extender.objects import SelectorRequirement, SelectorTerm
 from extender.predicates.node_selector import RequiredNodeAffinity, missing_labels
 from tests.vectors_file import vectors
 
@@ -31,3 +34,43 @@ def test_a_node_selector_matches_labels_literally(case: Case) -> None:
 @pytest.mark.parametrize("case", vectors("node_selector", "required_node_affinity"))
 def test_required_node_affinity_matches_as_in_go(case: Case) -> None:
     assert _matches(case) is case["match"]
+
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(
+    bound=st.integers(0, 2**63 - 1),
+    value=st.one_of(st.none(), INT64, st.integers(0, 20)),
+    zeros=st.integers(0, 3),
+)
+@example(bound=5, value=5, zeros=0)
+@example(bound=5, value=6, zeros=1)
+@example(bound=5, value=-6, zeros=0)
+def test_gt_and_lt_compare_whole_numbers(bound: int, value: int | None, zeros: int) -> None:
+    """Gt: there is a value, and it is above the bound; Lt: below. Leading zeros do not matter."""
+    number = "0" * zeros + str(bound)
+    labels = {} if value is None else {"k": str(value)}
+    for operator, expected in (
+        ("Gt", value is not None and value > bound),
+        ("Lt", value is not None and value < bound),
+    ):
+        term = SelectorTerm((SelectorRequirement("k", operator, (number,)),))
+        assert RequiredNodeAffinity([term]).matches(labels, "n") is expected
+
+
+@pytest.mark.parametrize("value", ["", "x", "5.0", "1_0", "٣", " 6", str(2**63), "6" * 5000])
+@pytest.mark.parametrize("operator", ["Gt", "Lt"])
+def test_a_label_that_is_no_int64_is_neither_above_nor_below(operator: str, value: str) -> None:
+    term = SelectorTerm((SelectorRequirement("k", operator, ("5",)),))
+    assert not RequiredNodeAffinity([term]).matches({"k": value}, "n")
+
+
+@pytest.mark.parametrize("values", [(), ("1", "2"), ("x",), (str(2**63),), ("-5",)])
+@pytest.mark.parametrize("operator", ["Gt", "Lt"])
+def test_a_bound_that_is_not_one_int64_makes_a_term_unreadable(
+    operator: str, values: tuple[str, ...]
+) -> None:
+    affinity = RequiredNodeAffinity([SelectorTerm((SelectorRequirement("k", operator, values),))])
+    assert [each.field for each in affinity.unreadable] == ["matchExpressions[0]"]
+    assert not affinity.matches({"k": "7"}, "n")

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Self
 import pytest
 
 from tests.certificates import Authority
+from tests.processes import until
 
 APP = Path(__file__).with_name("server_app.py")
 ROOT = APP.parents[2]
@@ -148,15 +149,6 @@ def post(body: bytes) -> bytes:
 def chunked(*lines: bytes) -> bytes:
     head = b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     return head + b"".join(line + b"\r\n" for line in lines)
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        select.select([], [], [], 0.02)
-    return True
 
 
 def open_files(pid: int) -> int:
@@ -386,11 +378,11 @@ def test_of_too_much_unread_the_longest_unread_is_dropped(tmp_path: Path) -> Non
     ask = get(f"/zeros/{size}")
     with running(tmp_path / "log", max_held_bytes=size * 5 // 4) as server:
         for _ in range(3):
-            assert eventually(lambda: established(server.port) == 0)
+            until(lambda: established(server.port) == 0)
             with server.client() as first, server.client() as second:
                 assert first.send(ask).head()[0] == 200
                 assert second.send(ask).head()[0] == 200
-                assert eventually(lambda: established(server.port) == 1)
+                until(lambda: established(server.port) == 1)
                 assert first.received_in_part(size)
                 assert not second.received_in_part(size)
         assert len(server.ask(ask).body) == size
@@ -446,7 +438,7 @@ def test_a_client_that_never_closes_is_closed_after_the_linger(strict: Server) -
     before = open_files(pid)
     with strict.client() as client:
         assert client.send(get("/pid", "Connection: close")).answer().status == 200
-        assert eventually(lambda: open_files(pid) <= before)
+        until(lambda: open_files(pid) <= before)
 
 
 def test_answers_that_are_not_read_delay_nobody(tmp_path: Path) -> None:
@@ -470,7 +462,7 @@ def test_answers_that_are_not_read_delay_nobody(tmp_path: Path) -> None:
             assert server.ask(PING).body == b"ping"
         assert slow.send(PING).answer().body == b"ping"
         before = open_files(pid)
-        assert eventually(lambda: open_files(pid) == before - 1), "stuck was not cut off"
+        until(lambda: open_files(pid) == before - 1)
 
 
 def test_the_longest_idle_connection_makes_room(tmp_path: Path) -> None:
@@ -518,7 +510,7 @@ def test_dropped_connections_leave_nothing_behind(tmp_path: Path) -> None:
             else:
                 client.__exit__(None, None, None)
         assert server.ask(PING).body == b"ping"
-        assert eventually(lambda: open_files(pid) <= before)
+        until(lambda: open_files(pid) <= before)
         assert len(os.listdir(f"/proc/{pid}/task")) <= 1 + 2  # the main thread and the pool
         assert "Traceback" not in server.log()
 
@@ -534,7 +526,7 @@ def test_a_connection_dropped_while_its_request_is_answered(tmp_path: Path) -> N
             client.reset()
             assert server.ask(PING).body == b"ping"
             held.write(b"too late")
-        assert eventually(lambda: open_files(pid) <= before)
+        until(lambda: open_files(pid) <= before)
         assert "Traceback" not in server.log()
 
 
@@ -547,7 +539,7 @@ def test_a_failing_application_is_answered_500_and_logged(tmp_path: Path, path: 
         answer = server.ask(get(path))
         assert (answer.status, answer.error) == (500, "internal error, see the log")
         assert server.ask(PING).body == b"ping"
-        assert eventually(lambda: "Traceback" in server.log())
+        until(lambda: "Traceback" in server.log())
 
 
 # Stopping
@@ -578,8 +570,8 @@ def test_a_stopping_worker_finishes_what_it_has_begun(tmp_path: Path) -> None:
         held.send(get(f"/held{fifo}"))
         with fifo.open("wb") as end_of_hold:
             server.terminate()
-            assert eventually(lambda: "on_stopping" in server.log())
-            assert eventually(lambda: refused(server.port))
+            until(lambda: "on_stopping" in server.log())
+            until(lambda: refused(server.port))
             assert kept.send(PING).answer().headers["connection"] == "close"
             assert kept.ended()
             assert half.send(b"x" * 96).answer().headers["connection"] == "close"
@@ -711,7 +703,7 @@ def test_a_changed_certificate_is_served_to_new_connections(tmp_path: Path) -> N
         first = served_certificate(server)
         assert kept.send(PING).answer().body == b"ping"
         authority.issue("server")
-        assert eventually(lambda: served_certificate(server) != first)
+        until(lambda: served_certificate(server) != first)
         assert kept.send(PING).answer().body == b"ping"
 
 
@@ -720,7 +712,7 @@ def test_a_certificate_that_cannot_be_loaded_is_not_taken(tmp_path: Path) -> Non
         first = served_certificate(server)
         (tmp_path / "server.crt").write_text("not a certificate")
         warning = "keeping the previous TLS certificate"
-        assert eventually(lambda: served_certificate(server) == first and warning in server.log())
+        until(lambda: served_certificate(server) == first and warning in server.log())
         assert server.log().count(warning) == 1
 
 
@@ -737,5 +729,5 @@ def test_a_client_certificate_is_required_when_there_is_a_bundle(tmp_path: Path)
             if certificate is not None:
                 server.tls.load_cert_chain(certificate.cert, certificate.key)
             assert not is_let_in(server)
-        assert eventually(lambda: "a TLS handshake failed" in server.log())
+        until(lambda: "a TLS handshake failed" in server.log())
         assert " WARNING " not in server.log()

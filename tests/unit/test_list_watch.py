@@ -16,15 +16,9 @@ from extender.cluster.list_watch import (
     Reason,
     Step,
 )
+from tests.clocks import Clock
 
 LIVED = 5.0
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def never() -> float:

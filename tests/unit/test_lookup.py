@@ -12,6 +12,7 @@ from extender.cluster.feeds import RuntimeClassFeed
 from extender.cluster.lookup import LiveLookup
 from extender.cluster.store import SnapshotStore
 from extender.undecided import UndecidedError
+from tests.clocks import Clock
 from tests.fakes.apiserver import status_document
 
 
@@ -53,13 +54,6 @@ class Asked:
 
     def rejected(self) -> None:
         self.rejections += 1
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 NOT_FOUND = Answer(404, status_document(404, "NotFound"))

@@ -6,6 +6,7 @@ import time
 from extender.cluster.node_wait import FIRST_WAITS_PER_SECOND, WAITS_PER_SECOND, NodeWait
 from extender.cluster.store import SnapshotStore
 from extender.objects import Node
+from tests.clocks import Clock
 from tests.stores import replace_nodes
 
 
@@ -13,13 +14,6 @@ def a_store() -> SnapshotStore:
     store = SnapshotStore()
     replace_nodes(store, [Node("n1")])
     return store
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_a_newer_snapshot_that_is_there_already_costs_no_wait() -> None:

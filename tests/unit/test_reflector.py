@@ -19,15 +19,9 @@ from extender.cluster.list_watch import (
 )
 from extender.cluster.reflector import Reflector
 from extender.cluster.store import SnapshotStore
+from tests.clocks import Clock
 
 LIST = b'{"kind":"NodeList","metadata":{"resourceVersion":"10"},"items":[]}'
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Body:

@@ -1,13 +1,22 @@
 """Which remembered pods a change wakes."""
 
+from collections import deque
+from collections.abc import Sequence
 from itertools import count
+from pathlib import Path
 
+import pytest
+
+from extender.cluster.connection import ApiConnection
 from extender.cluster.reflector import Response
 from extender.cluster.requeue import Requeue, _Changes, woken
 from extender.cluster.store import SnapshotStore
 from extender.objects import MAX_FEW, Handler, Node, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.runtimeclass import Policy
 from extender.refused import RefusedPods
+from tests.fakes.apiserver import FakeApiServer, status_document
+from tests.fakes.following import config_for
+from tests.processes import until
 from tests.stores import change_nodes
 
 GVISOR = RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),))
@@ -131,3 +140,69 @@ def test_looking_at_the_pods_takes_a_tenth_of_the_time_at_the_most() -> None:
     requeue._look(_Changes())
     began, ended = 102.0, 103.0
     assert requeue._next_look - ended == 9 * (ended - began)
+
+
+def patches_after(
+    statuses: Sequence[int], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[str], int]:
+    """The paths patched when the first pod's patches are answered so; and how many succeeded.
+
+    A second pod is woken behind the first one, and always patched.
+    """
+    monkeypatch.setattr("extender.cluster.requeue._RETRY_SECONDS", 0.001)
+    first, second = (f"{PODS_OF_DEFAULT}/{name}" for name in ("first", "second"))
+    succeeded: list[None] = []
+    with FakeApiServer() as api:
+        answers = ({"json": status_document(each), "status": each} for each in statuses)
+        api.scripts[first] = deque([*answers, {"json": {"kind": "Pod"}}])
+        store, refused = SnapshotStore(), remembered(a_pod("first"), a_pod("second"))
+        store.replace_all([Node("n1", {"sandbox": "gvisor"})], [])
+        requeue = Requeue(
+            store,
+            refused,
+            Policy(),
+            ApiConnection(config_for(api, folder)),
+            lambda: succeeded.append(None),
+        )
+        requeue.start()
+        try:
+            store.replace_runtime_classes([GVISOR])
+            until(lambda: any(each.path == second for each in api.requests))
+            tries = len(statuses) + 1 if statuses[-1] in RETRIED else 1
+            until(lambda: len(succeeded) == 1 + (len(statuses) < tries <= MAX_TRIES))
+        finally:
+            requeue.stop()
+        paths = [each.path for each in api.requests if each.method == "PATCH"]
+    return [path for path in paths if path == first], len(succeeded)
+
+
+PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
+RETRIED = (401, 429, 500, 503)
+MAX_TRIES = 5
+
+
+@pytest.mark.parametrize("status", RETRIED)
+def test_a_patch_that_another_try_may_help_is_tried_again(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, succeeded = patches_after([status, status], tmp_path, monkeypatch)
+    assert (len(asked), succeeded) == (3, 2)
+
+
+def test_after_five_tries_a_pod_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, succeeded = patches_after([503] * 5, tmp_path, monkeypatch)
+    assert (len(asked), succeeded) == (5, 1)
+
+
+@pytest.mark.parametrize("status", [403, 404, 409])
+def test_a_patch_that_no_other_try_helps_is_not_tried_again(
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked, succeeded = patches_after([status], tmp_path, monkeypatch)
+    assert (len(asked), succeeded) == (1, 1)
+    assert ("missing permission: patch pods" in caplog.text) is (status == 403)

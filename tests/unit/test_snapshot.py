@@ -101,3 +101,13 @@ def test_what_is_remembered_has_a_limit(limit: str, monkeypatch: pytest.MonkeyPa
         reasons = sum(len(table.reasons) for table in tables)
         assert reasons == shapes._memo.told
         assert {"MAX_TABLES": len(tables), "MAX_REASONS": reasons}[limit] <= 40
+
+
+def test_the_tolerations_that_are_remembered_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "MAX_REMEMBERED_TOLERATIONS", 4)
+    shapes, (one,) = Shapes(SHAPES), classes(1)
+    for number in range(20):
+        pod = Pod(tolerations=(Toleration("t", "Equal", str(number)),))
+        for _ in range(2):
+            assert texts(verdicts(shapes, one, pod)) == judged(one, SHAPES, pod)
+        assert len(shapes._memo.by_tolerations) <= 4
