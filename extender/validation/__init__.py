@@ -4,7 +4,7 @@ Answers are lists of FieldError, empty for a valid object, in the texts of the A
 """
 
 from extender.validation.errors import FieldError
-from extender.validation.names import validate_node_name
+from extender.validation.name_rules import validate_node_name
 from extender.validation.quantity import (
     amounts_equal_in_pods,
     canonical_quantity,

@@ -26,7 +26,7 @@ from extender.validation.fields import (
     read_texts,
     read_time,
 )
-from extender.validation.names import (
+from extender.validation.name_rules import (
     byte_length,
     dns1123_subdomain_faults,
     label_errors,

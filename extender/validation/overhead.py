@@ -10,7 +10,7 @@ from decimal import ROUND_UP, Decimal
 
 from extender.validation.errors import FieldError, forbidden, go_json, go_quote, invalid
 from extender.validation.fields import FieldTypeError, read_object, read_text
-from extender.validation.names import label_key_faults
+from extender.validation.name_rules import label_key_faults
 from extender.validation.quantity import (
     canonical_quantity,
     is_integral,

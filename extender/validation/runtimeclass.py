@@ -22,9 +22,9 @@ from extender.validation.metadata import (
     decode_metadata,
     metadata_errors,
 )
-from extender.validation.names import dns1123_label_faults, label_errors
+from extender.validation.name_rules import dns1123_label_faults, label_errors
 from extender.validation.overhead import decode_pod_fixed, overhead_errors
-from extender.validation.tolerations import decode_tolerations, toleration_errors
+from extender.validation.toleration_rules import decode_tolerations, toleration_errors
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from extender.validation import FieldError, validate_runtimeclass
 from extender.validation.fields import FieldTypeError
-from extender.validation.tolerations import decode_tolerations, toleration_errors
+from extender.validation.toleration_rules import decode_tolerations, toleration_errors
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "tolerations.json"
 CASES: list[dict[str, Any]] = json.loads(VECTORS.read_text(encoding="utf-8"))[

@@ -14,7 +14,7 @@ from extender.validation.fields import (
     read_object,
     read_text,
 )
-from extender.validation.names import label_key_faults, label_value_faults
+from extender.validation.name_rules import label_key_faults, label_value_faults
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _EMPTY_KEY_FAULT = (
