@@ -5,7 +5,7 @@ of correctness as well as of cost. It knows no shapes, no tables and no wire tri
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -87,12 +87,17 @@ def _handlers(node: Json) -> list[Json]:
     return node.get("status", {}).get("runtimeHandlers") or []
 
 
-def _lacks_handler(node: Json, handler: str) -> bool:
+def _handler_detail(node: Json, handler: str, check: str) -> str | None:
+    """What is wrong with the node's handlers, by --handler-check."""
     handlers = _handlers(node)
     version = node.get("status", {}).get("nodeInfo", {}).get("containerRuntimeVersion", "")
-    if not handlers or (handler == "docker" and version.startswith("docker://")):
-        return False
-    return all(each.get("name", "") != handler for each in handlers)
+    if check == "off" or (handler == "docker" and version.startswith("docker://")):
+        return None
+    if not handlers:
+        return "runtime handlers not reported" if check == "strict" else None
+    if any(each.get("name", "") == handler for each in handlers):
+        return None
+    return f'no runtime handler "{handler}"'
 
 
 def _needed_features(pod: Json) -> list[tuple[str, str]]:
@@ -139,29 +144,42 @@ def _printed(taint: Json) -> str:
 class PlainExtender:
     """The verbs over a cluster, each a decoded request in and a document out."""
 
-    def __init__(self, cluster: PlainCluster) -> None:
+    def __init__(self, cluster: PlainCluster, handler_check: str = "auto") -> None:
+        """handler_check: auto, strict or off, as the flag --handler-check has it."""
+        self._check = handler_check
         self._nodes = cluster.nodes
         self._classes = cluster.runtime_classes
 
     def filter(self, args: Json) -> Json:
         pod, nodes = args["Pod"], self._asked(args)
-        refused: dict[str, Refusal] = {}
+        refused: dict[str, str] = {}
         passing = []
-        for name, node in nodes:
-            refusal = self._refusal(pod, node)
-            if refusal is None:
+        texts = self.reasons(pod, [node for _, node in nodes])
+        for (name, node), text in zip(nodes, texts, strict=True):
+            if text is None:
                 passing.append(node if args.get("NodeNames") is None else name)
             else:
-                refused[name] = refusal
+                refused[name] = text
         answer: Json = {"Nodes": None, "NodeNames": None, "FailedNodes": {}}
         if args.get("NodeNames") is None:
             answer["Nodes"] = {"metadata": {}, "items": passing}
         else:
             answer["NodeNames"] = passing
-        counts = Counter(refused[name].text for name, _ in nodes if name in refused)
-        answer["FailedAndUnresolvableNodes"] = _texts(refused, counts)
+        answer["FailedAndUnresolvableNodes"] = refused
         answer["Error"] = ""
         return answer
+
+    def reasons(self, pod: Json, nodes: Sequence[Json | None]) -> list[str | None]:
+        """Why each node is refused, None for one that passes; a node that is None is not known.
+
+        Only the most frequent details are told.
+        """
+        refusals = [self._refusal(pod, node) for node in nodes]
+        counts = Counter(each.text for each in refusals if each and each.text != each.plain)
+        told = sorted(counts, key=lambda text: (-counts[text], text))[:_MAX_DETAILS]
+        return [
+            (each.text if each.text in told else each.plain) if each else None for each in refusals
+        ]
 
     def prioritize(self, args: Json) -> list[Json]:
         nodes = self._asked(args)
@@ -207,7 +225,7 @@ class PlainExtender:
         if not name:
             return self._refusal_without_class(node, features)
         runtime_class = self._classes.get(name)
-        detail = _detail(pod, runtime_class, node, features)
+        detail = _detail(pod, runtime_class, node, features, self._check)
         if detail is None:
             return None
         if detail == _UNKNOWN_NODE:
@@ -223,20 +241,24 @@ class PlainExtender:
         lacking = _UNKNOWN_NODE
         if node is not None:
             words = _lacking_feature(node, "", features)
-            if words is None:
+            if words is None or self._check == "off":
                 return None
             lacking = f"nodes' default runtime handler lacks {words}"
         return Refusal(lacking, lacking)
 
     def _cost(self, node: Json, own: Json | None) -> int:
         """How many constraint sets the node serves, the pod's own left out."""
-        served = [each for each in self._classes.values() if _serves(node, each)]
+        served = [each for each in self._classes.values() if _serves(node, each, self._check)]
         sets = {_constraints(each) for each in served}
         return len(sets - {_constraints(own)} if own is not None else sets)
 
 
 def _detail(
-    pod: Json, runtime_class: Json | None, node: Json | None, features: list[tuple[str, str]]
+    pod: Json,
+    runtime_class: Json | None,
+    node: Json | None,
+    features: list[tuple[str, str]],
+    check: str,
 ) -> str | None:
     """What stands in parentheses: the first check that fails."""
     if runtime_class is None:
@@ -256,24 +278,15 @@ def _detail(
     if taint is not None:
         return f"untolerated taint {_printed(taint)}"
     handler = runtime_class["handler"]
-    if _lacks_handler(node, handler):
-        return f'no runtime handler "{handler}"'
     words = _lacking_feature(node, handler, features)
-    return f'runtime handler "{handler}" lacks {words}' if words else None
+    lacking = f'runtime handler "{handler}" lacks {words}' if words and check != "off" else None
+    return _handler_detail(node, handler, check) or lacking
 
 
-def _texts(refused: dict[str, Refusal], counts: Counter[str]) -> dict[str, str]:
-    """The reason of each refused node, with the details of the most frequent ones only."""
-    detailed = {each.text for each in refused.values() if each.text != each.plain}
-    ranked = sorted(detailed, key=lambda text: (-counts[text], text))
-    dropped = set(ranked[_MAX_DETAILS:])
-    return {
-        name: each.plain if each.text in dropped else each.text for name, each in refused.items()
-    }
-
-
-def _serves(node: Json, runtime_class: Json) -> bool:
-    if _missing_labels(node, runtime_class) or _lacks_handler(node, runtime_class["handler"]):
+def _serves(node: Json, runtime_class: Json, check: str) -> bool:
+    if _missing_labels(node, runtime_class):
+        return False
+    if _handler_detail(node, runtime_class["handler"], check) is not None:
         return False
     if _untolerated(node, _tolerations_of(runtime_class), conditions=False) is not None:
         return False
