@@ -21,10 +21,13 @@ $(READY): setup.cfg pyproject.toml setup.py extender/_names.c
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,dev]'
 	@touch $@
 
+.PHONY: setup
+setup: $(READY) ## Install the commands into .venv, and start nothing
+
 PORT ?= 8888
 .PHONY: serve
 serve: $(READY) ## Start the service on the sample cluster; PORT=8889 takes another port
-	@echo "make serve PORT=... takes another port than $(PORT)"
+	@echo "if port $(PORT) is taken: make serve PORT=$(if $(filter 8888,$(PORT)),8889,8888)"
 	$(BIN)/runtimeclass-extender serve --bind 127.0.0.1:$(PORT) --manifests scheduler-config/samples/cluster --manifests scheduler-config/samples/pods
 
 .PHONY: test

@@ -16,6 +16,13 @@ SERVER=$1
 CA_CERTIFICATE=$2
 CA_KEY=$3
 FILE=$4
+case $SERVER in
+https://?*) ;;
+*)
+    echo "$0: $SERVER: the server must begin with https://, such as https://API-SERVER:6443" >&2
+    exit 2
+    ;;
+esac
 USER_NAME=${USER_NAME:-runtimeclass-extender}
 DAYS=${DAYS:-365}
 
@@ -56,3 +63,5 @@ contexts:
 current-context: $USER_NAME@kubernetes
 KUBECONFIG
 mv -f "$NEW" "$FILE"
+openssl x509 -in "$WORK/crt" -noout -enddate |
+    sed "s|^notAfter=|wrote $FILE: user $USER_NAME at $SERVER, valid until |"

@@ -114,6 +114,34 @@ def test_nobody_else_may_read_the_kubeconfig_whatever_the_file_was_before(tmp_pa
     assert [each.name for each in tmp_path.glob("kubeconfig*")] == ["kubeconfig"]
 
 
+@pytest.mark.parametrize(
+    "server", ["api.example.com:6443", "http://api.example.com", "https://", ""]
+)
+def test_a_server_without_tls_is_refused_and_nothing_written(tmp_path: Path, server: str) -> None:
+    authority = Authority(tmp_path)
+    file = tmp_path / "kubeconfig"
+    done = subprocess.run(
+        [str(_KUBECONFIG), server, str(authority.cert), str(authority.key), str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "must begin with https://" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.glob("kubeconfig*"))
+
+
+def test_the_script_says_which_kubeconfig_it_has_written(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    file = tmp_path / "kubeconfig"
+    said = _run(_KUBECONFIG, "https://api.example.com", authority.cert, authority.key, file)
+    assert said.startswith(
+        f"wrote {file}: user runtimeclass-extender at https://api.example.com, valid until "
+    )
+    assert said.count("\n") == 1
+
+
 def test_no_page_lets_the_shell_open_a_kubeconfig_for_all_to_read() -> None:
     for page in (ROOT / "docs").glob("*.md"):
         for line in page.read_text().splitlines():

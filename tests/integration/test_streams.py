@@ -293,13 +293,15 @@ def test_a_certificate_that_is_not_looked_at_is_one_line_of_ours(
     assert "InsecureRequestWarning" not in said
 
 
-def test_make_serve_tells_how_to_take_another_port() -> None:
+@pytest.mark.parametrize("port", ["8888", "8889", "1234"])
+def test_make_serve_names_another_port_than_the_one_in_use(port: str) -> None:
     result = subprocess.run(
-        ["make", "--dry-run", "serve", "PORT=1234"],
+        ["make", "--dry-run", "serve", f"PORT={port}"],
         capture_output=True,
         text=True,
         cwd=ROOT,
         check=True,
     )
-    assert "make serve PORT=" in result.stdout
-    assert "--bind 127.0.0.1:1234" in result.stdout
+    (other,) = re.findall(r"make serve PORT=([0-9]+)", result.stdout)
+    assert other != port
+    assert f"--bind 127.0.0.1:{port}" in result.stdout
