@@ -46,6 +46,12 @@ MAX_PIPELINED: Final = 64
 #: Headers that say where a request ends, and Host, which it must have.
 _READ_HERE: Final = frozenset({b"host", b"content-length", b"transfer-encoding", b"expect"})
 
+#: 10^18 bytes; longer numbers are no lengths, and int() is slow on very long ones.
+MAX_LENGTH_DIGITS: Final = 18
+
+#: How much of an answer is given to a TLS transport at once.
+TLS_WRITE: Final = 256 * 1024
+
 #: A body in more pieces than this is joined on the way: a piece of one byte takes 50.
 MAX_PIECES: Final = 1024
 
@@ -88,8 +94,8 @@ class Connection(asyncio.Protocol):
         self._parser: Any = httptools.HttpRequestParser(self)
         self._refusal: Refusal | None = None
         self._head_size = 0
-        # Bytes of the bodies of requests that are complete and not answered.
-        self._queued = 0
+        # Bytes of bodies that are complete and not answered, and of answers not taken yet.
+        self._queued = self._unread = 0
         self._headers: list[Header] = []
         self._read_here: list[Header] = []
         self._pieces: list[bytes] = []
@@ -137,6 +143,9 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._requests.clear()
         self._pieces = []
+        if self._task is not None:
+            # What waits for a thread need not be done any more.
+            self._task.cancel()
         self._all.closed(self)
 
     def eof_received(self) -> bool:
@@ -156,6 +165,8 @@ class Connection(asyncio.Protocol):
             self._deaf = True
             self._pieces = []
             self._requests.append(refusal)
+        if self.phase is Phase.LINGERING:
+            return  # turned away meanwhile, for holding too much
         if not self._requests and before is not self.phase:
             # With TLS, handshake and first request have one deadline together.
             left = math.inf if self.served or not self._tls else self.deadline - self._all.now()
@@ -180,12 +191,11 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         # In other phases it is a handshake, 100 Continue or an error that is on its way.
-        if self.phase is Phase.ANSWERING and self._transport is not None:
+        if self.phase is Phase.ANSWERING:
             self._enter(Phase.SENDING, self._all.limits.answer_seconds)
-            self._all.hold(self, self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
-        if self.phase is Phase.SENDING and self._transport is not None:
+        if self.phase is Phase.SENDING:
             self._rest()
 
     # Reading
@@ -204,10 +214,14 @@ class Connection(asyncio.Protocol):
         if len(self._requests) > MAX_PIPELINED:
             text = f"more than {MAX_PIPELINED} requests at once"
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
-        if self._received > WORTH_COUNTING or self._queued > WORTH_COUNTING:
-            self._all.hold(self, self._received + self._queued)
+        if self._received > WORTH_COUNTING:
+            self._count()
         if rest:
             self._feed(rest)
+
+    def _count(self) -> None:
+        """Have the registry count what this connection holds."""
+        self._all.hold(self, self._received + self._queued + self._unread)
 
     def _parse(self, data: bytes) -> bytes:
         """Give the parser what has arrived; what it leaves stands behind an ignored upgrade."""
@@ -248,8 +262,9 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         headers = self._headers
-        headers.append((name, value))
-        if (key := name.lower()) in _READ_HERE:
+        if self._in_head:  # else it is a trailer, which nothing here asks for
+            headers.append((name, value))
+        if self._in_head and (key := name.lower()) in _READ_HERE:
             self._read_here.append((key, value))
         self._fields_size += len(name) + len(value)
         if len(value) > MAX_FIELD or len(headers) > MAX_FIELDS or self._fields_size > MAX_HEAD:
@@ -261,6 +276,8 @@ class Connection(asyncio.Protocol):
             self._awaits_continue = _check_head(
                 self._parser.get_http_version(), self._read_here, self._all.limits.max_body_bytes
             )
+            if self._parser.should_upgrade():
+                _check_upgrade(self._parser.get_method(), self._read_here)
         except Refusal as refusal:
             self._raise(refusal)
 
@@ -341,18 +358,27 @@ class Connection(asyncio.Protocol):
         self._queued -= request.size
         self._keep_alive = request.keep_alive and not self._all.stopping
         head = answer.head(self._all.date, keep_alive=self._keep_alive)
-        self._write(head, () if request.method == b"HEAD" else answer.chunks)
-        # pause_writing() may have been called meanwhile.
+        self._unread = self._write(head, () if request.method == b"HEAD" else answer.chunks)
         if self.phase is Phase.ANSWERING:
             self._rest()
+        else:  # pause_writing() was called meanwhile
+            self._count()
 
-    def _write(self, head: bytes, chunks: Sequence[bytes]) -> None:
+    def _write(self, head: bytes, chunks: Sequence[bytes]) -> int:
+        """Send an answer; how many bytes it has."""
         assert self._transport is not None
+        size = sum(map(len, chunks))
         # Each chunk costs more than its bytes while they are few; with TLS each is a record.
-        if self._tls or sum(map(len, chunks)) < WORTH_COUNTING:
+        if size < WORTH_COUNTING:
             self._transport.write(head + b"".join(chunks))
-        else:
+        elif not self._tls:
             self._transport.writelines((head, *chunks))
+        else:
+            # In pieces: of one large write a TLS transport does not tell that it can't be sent.
+            whole = memoryview(head + b"".join(chunks))
+            for start in range(0, len(whole), TLS_WRITE):
+                self._transport.write(whole[start : start + TLS_WRITE])
+        return size
 
     def _turn_away(self, refusal: Refusal) -> None:
         assert self._transport is not None
@@ -367,7 +393,9 @@ class Connection(asyncio.Protocol):
 
     def _rest(self) -> None:
         """The answer is sent: go on with what was received meanwhile, or wait."""
-        self._all.hold(self, self._received + self._queued)
+        self._unread = 0
+        if self.held or self._queued or self._received:
+            self._count()
         if not self._keep_alive or (self._deaf and not self._requests):
             self._linger()
         elif self._requests:
@@ -375,6 +403,7 @@ class Connection(asyncio.Protocol):
             self._all.loop.call_soon(self._go_on)
         elif self._in_message:
             self._enter(Phase.RECEIVING, self._all.limits.request_seconds)
+            self._go_on()
         else:
             self._enter(Phase.IDLE, self._all.limits.keep_alive_seconds)
 
@@ -412,13 +441,26 @@ def _check_head(version: str, headers: Sequence[Header], limit: int) -> bool:
     codings = found.get(b"transfer-encoding")
     if codings:
         _check_codings(version, codings)
-    length = int(found.get(b"content-length", (b"0",))[0])
+    digits = found.get(b"content-length", (b"0",))[0].lstrip(b"0") or b"0"
+    if len(digits) > MAX_LENGTH_DIGITS:
+        raise Refusal(HTTPStatus.BAD_REQUEST, "Content-Length is no length")
+    length = int(digits)
     if length > limit:
         raise _body_too_large(str(length), limit)
     expected = found.get(b"expect")
     if expected and expected != [b"100-continue"]:
         raise Refusal(HTTPStatus.EXPECTATION_FAILED, "the only expectation met is 100-continue")
     return expected is not None and version == "1.1"
+
+
+def _check_upgrade(method: bytes, headers: Sequence[Header]) -> None:
+    """The parser takes what follows such a head for another protocol, be there a body or not."""
+    has_body = any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip(b" \t0"))
+        for name, value in headers
+    )
+    if has_body or method == b"CONNECT":
+        raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "Upgrade and CONNECT are not supported")
 
 
 def _check_codings(version: str, codings: Sequence[bytes]) -> None:

@@ -23,8 +23,8 @@ _ACCEPTS_A_TURN: Final = 64
 #: How often deadlines are looked at, and the most that one is overdue; seconds.
 SWEEP_SECONDS: Final = 0.25
 
-#: A failed TLS handshake is logged that often at the most; seconds.
-HANDSHAKE_LINE_SECONDS: Final = 60.0
+#: What may happen many times a second is logged that often at the most; seconds.
+SAME_LINE_SECONDS: Final = 60.0
 
 #: What clients that were never answered may send in large bodies, together; bytes a second. The
 #: event loop takes 2 GB a second, and would do nothing else for whoever sends junk at full speed.
@@ -32,6 +32,9 @@ UNPROVEN_BYTES_A_SECOND: Final = 256 * 2**20
 
 #: So much that was held makes it worth while to give memory back.
 WORTH_GIVING_BACK: Final = 32 * 2**20
+
+#: What kube-scheduler takes to send a request at the most; seconds.
+PROMPT_SECONDS: Final = 1.0
 
 #: Seconds that a phase may last once the server is stopping. Idle connections stay for a request
 #: that the client may be sending already, having been promised that they are kept.
@@ -76,11 +79,19 @@ class Connections:
         self.stopping = False
         self.date = b""
         self._open: dict[Connection, asyncio.Task[None] | None] = {}
-        # Who makes room for a new connection, in this order, and in each the longest first:
-        # whoever never sent a byte, whoever never finished a request, whoever is idle.
+        # Who makes room for a new connection, in this order, and in each the longest first: who
+        # never sent a byte or finished a request, who is slow to take an answer, who is idle, and
+        # who, answered before, is sending. Of the last, those that take long go before the idle.
         self._silent: dict[Connection, None] = {}
         self._unserved: dict[Connection, None] = {}
+        self._lingering: dict[Connection, None] = {}
+        self._sending: dict[Connection, None] = {}
         self._idle: dict[Connection, None] = {}
+        self._receiving: dict[Connection, None] = {}
+        self._waiting = (
+            *(self._silent, self._unserved, self._lingering, self._sending),
+            *(self._idle, self._receiving),
+        )
         self._held = 0
         self._quiet_until = -math.inf
         self._released = 0
@@ -95,21 +106,25 @@ class Connections:
     def entered(self, conn: Connection, seconds: float) -> None:
         """A connection has begun a phase, which may last so long."""
         phase = conn.phase
-        self._silent.pop(conn, None)
-        self._unserved.pop(conn, None)
-        self._idle.pop(conn, None)
+        for each in self._waiting:
+            each.pop(conn, None)
         if phase is Phase.IDLE:
             self._idle[conn] = None
-        elif phase is Phase.RECEIVING and not conn.served:
-            self._unserved[conn] = None
+        elif phase is Phase.RECEIVING:
+            (self._receiving if conn.served else self._unserved)[conn] = None
+        elif phase is Phase.SENDING:
+            self._sending[conn] = None
+        elif phase is Phase.LINGERING:
+            self._lingering[conn] = None
         if self.stopping:
             seconds = min(seconds, _STOP_SECONDS.get(phase, math.inf))
         conn.deadline = self.now() + seconds
 
     def closed(self, conn: Connection) -> None:
         self.hold(conn, 0)
-        for each in (self._silent, self._unserved, self._idle, self._open):
+        for each in self._waiting:
             each.pop(conn, None)
+        self._open.pop(conn, None)
 
     def hold(self, conn: Connection, size: int) -> None:
         """A connection holds so many bytes now; if all hold too much, the slowest is given up."""
@@ -153,21 +168,29 @@ class Connections:
 
     def has_room(self) -> bool:
         """Whether one more connection may be open, if need be instead of another."""
-        waiting = self._silent or self._unserved or self._idle
-        return len(self._open) < self.limits.connections or bool(waiting)
+        return len(self._open) < self.limits.connections or any(self._waiting)
 
     def welcome(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
         """Serve an accepted connection, after its handshake if there is one."""
         if len(self._open) >= self.limits.connections:
-            self._make_room()
+            self.make_room()
         conn = Connection(self, self.now() + self.limits.request_seconds)
         self._silent[conn] = None
         self._open[conn] = self.loop.create_task(self._greet(conn, sock, tls))
 
-    def _make_room(self) -> None:
-        waiting = self._silent or self._unserved or self._idle
-        conn = next(iter(waiting))
-        self._drop(conn)
+    def make_room(self) -> bool:
+        """Drop the connection that is missed least; False where all are being answered."""
+        waiting = next(filter(None, self._waiting), None)
+        if waiting is None:
+            return False
+        slow = next(iter(self._receiving), None)
+        if waiting is self._idle and slow is not None and self._takes_long(slow):
+            waiting = self._receiving
+        self._drop(next(iter(waiting)))
+        return True
+
+    def _takes_long(self, conn: Connection) -> bool:
+        return conn.deadline - self.now() < self.limits.request_seconds - PROMPT_SECONDS
 
     def _drop(self, conn: Connection) -> None:
         greeting = self._open.get(conn)
@@ -196,7 +219,7 @@ class Connections:
     def _tell_of_handshake(self, error: OSError) -> None:
         """Now and then: the client itself may see no more of it than a closed connection."""
         if self.now() >= self._quiet_until:
-            self._quiet_until = self.now() + HANDSHAKE_LINE_SECONDS
+            self._quiet_until = self.now() + SAME_LINE_SECONDS
             _LOG.info("a TLS handshake failed: %s", error)
 
     # Deadlines, and the end
@@ -206,9 +229,13 @@ class Connections:
         self.date = formatdate(usegmt=True).encode()
         now = self.now()
         for conn in [conn for conn in self._open if conn.deadline <= now]:
-            if self._open[conn] is None:
-                conn.expire()
-            else:
+            try:
+                if self._open[conn] is None:
+                    conn.expire()
+                else:
+                    self._drop(conn)
+            except Exception:
+                _LOG.exception("dropping a connection")
                 self._drop(conn)
 
     def stop(self) -> None:
@@ -242,6 +269,7 @@ class Listener:
         self._connections = connections
         self._tls = tls
         self._accepting = False
+        self._quiet_until = -math.inf
 
     async def serve(self, until: asyncio.Event, tick: Callable[[], None] = lambda: None) -> None:
         """Serve until the event is set, then until nothing is left to answer.
@@ -256,6 +284,7 @@ class Listener:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(until.wait(), SWEEP_SECONDS)
         self._pause()
+        self._accept()  # whoever has connected already is answered
         self._sock.close()
         connections.stop()
         end = connections.now() + limits.graceful_seconds
@@ -270,6 +299,12 @@ class Listener:
         if not self._accepting and self._connections.has_room():
             self._connections.loop.add_reader(self._sock, self._accept)
             self._accepting = True
+
+    def _tell_of_trouble(self, error: OSError) -> None:
+        now = self._connections.now()
+        if now >= self._quiet_until:
+            self._quiet_until = now + SAME_LINE_SECONDS
+            _LOG.warning("can't accept connections: %s", error)
 
     def _pause(self) -> None:
         if self._accepting:
@@ -288,9 +323,10 @@ class Listener:
             except ConnectionAbortedError:
                 continue
             except OSError as error:
-                # Out of file descriptors, most likely; the next sweep tries again.
-                _LOG.warning("can't accept connections: %s", error)
-                self._pause()
+                # Out of file descriptors, most likely: another connection makes room.
+                self._tell_of_trouble(error)
+                if not self._connections.make_room():
+                    self._pause()
                 return
             sock.setblocking(False)
             with contextlib.suppress(OSError):

@@ -1,18 +1,20 @@
 """Log lines: one line each, text or JSON, to stderr. Fields travel in `extra`."""
 
 import atexit
+import contextlib
 import json
 import logging
 import logging.handlers
 import os
 import queue
-import sys
 import time
 from typing import Final
 
 import orjson
 
 from extender.printable import printable
+
+STDERR: Final = 2
 
 #: Lines that wait to be written, of some hundred bytes each; more are dropped and counted.
 MAX_WAITING_LINES: Final = 10_000
@@ -82,6 +84,23 @@ class JSONFormatter(logging.Formatter):
         return _json(document)
 
 
+class _Writer(logging.Handler):
+    """Writes lines to stderr, for one thread.
+
+    Without a lock and without Python's buffer: at the end of the process nobody then waits for a
+    thread that is stuck in a write.
+    """
+
+    def createLock(self) -> None:  # noqa: N802 (logging's name)
+        self.lock = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        left = (self.format(record) + "\n").encode("utf-8", "backslashreplace")
+        with contextlib.suppress(OSError):
+            while left:
+                left = left[os.write(STDERR, left) :]
+
+
 class _Unblocking(logging.handlers.QueueHandler):
     """Hands lines to a thread that writes them, and drops them while there are too many.
 
@@ -101,7 +120,7 @@ class _Unblocking(logging.handlers.QueueHandler):
         """Start the thread, on a queue that no other process has locked."""
         self._waiting: queue.Queue[logging.LogRecord] = queue.Queue(MAX_WAITING_LINES)
         self.queue = self._waiting
-        writer = logging.StreamHandler(sys.stderr)
+        writer = _Writer()
         writer.setFormatter(self._formatter)
         logging.handlers.QueueListener(self.queue, writer).start()
 

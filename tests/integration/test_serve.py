@@ -1,14 +1,18 @@
 """The real server process, asked over a socket."""
 
+import http.client
 import json
+import re
 import select
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -411,3 +415,74 @@ def test_a_stop_at_any_time_is_heeded(line: str) -> None:
             server.wait_for_line(line)
             # Before it has handlers of its own it ends by the signal.
             assert server.stop() in ((0, -signal.SIGTERM) if line == "listening on" else (0,))
+
+
+def test_a_log_that_nobody_reads_delays_no_verb() -> None:
+    """stderr is a pipe that is full after some hundred lines."""
+    command = [sys.executable, "-m", "extender", "serve", "-v", "--bind", "127.0.0.1:0"]
+    command += ["--manifests", str(SAMPLES / "cluster")]
+    body = b'{"Pod":{"spec":{"runtimeClassName":"kata"}},"Nodes":null,"NodeNames":["general-1"]}'
+    with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stderr is not None
+        try:
+            match = re.search(rb"listening on http://127.0.0.1:(\d+)", process.stderr.readline())
+            assert match
+            connection = http.client.HTTPConnection("127.0.0.1", int(match[1]), timeout=20)
+            with closing(connection):
+                for _ in range(3000):
+                    connection.request("POST", "/filter", body)
+                    answer = connection.getresponse()
+                    assert answer.status == 200
+                    assert b"general-1" in answer.read()
+            process.terminate()
+            assert process.wait(10) == 0, "the stop waited for the log"
+        finally:
+            process.kill()
+
+
+def test_silent_connections_on_the_ops_listener_delay_no_probe() -> None:
+    flags = ("--bind", "127.0.0.1:0", "--ops-bind", "127.0.0.1:0")
+    with running("serve", *flags, "--manifests", str(SAMPLES / "cluster")) as server:
+        match = server.wait_for_line(r"probes and metrics on http://127\.0\.0\.1:(\d+)")
+        with ExitStack() as stack:
+            for _ in range(200):
+                silent = socket.create_connection(("127.0.0.1", int(match[1])), timeout=5)
+                stack.enter_context(silent)
+            connection = http.client.HTTPConnection("127.0.0.1", int(match[1]), timeout=5)
+            with closing(connection):
+                connection.request("GET", "/livez")
+                assert connection.getresponse().read() == b"ok"
+
+
+def test_headers_of_a_forwarder_are_not_trusted(sample: Server) -> None:
+    connection = sample.connect()
+    with closing(connection):
+        for path, prefix, status in (
+            ("/runtimeclasses", "/runtimeclasses", 200),
+            ("//filter", "/", 404),
+            ("/nodes/kata-1", "/foo", 200),
+        ):
+            headers = {"SCRIPT_NAME": prefix, "Script-Name": prefix, "X-Forwarded-Prefix": prefix}
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            assert answer.status == status, answer.read()
+            answer.read()
+
+
+def test_metrics_are_told_whatever_is_accepted(sample: Server) -> None:
+    connection = sample.connect()
+    with closing(connection):
+        for accept in ("application/openmetrics-text; version=x", "\xff", "*/*;q=x"):
+            connection.request("GET", "/metrics", headers={"Accept": accept})
+            answer = connection.getresponse()
+            assert answer.status == 200
+            assert b"runtimeclass_extender_build_info" in answer.read()
+
+
+def test_a_trailer_is_no_header(sample: Server) -> None:
+    body = b'{"Pod":{},"NodeNames":["a"]}'
+    chunks = b"%x\r\n%b\r\n0\r\nContent-Encoding: gzip\r\n\r\n" % (len(body), body)
+    head = b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_connection(sample.address, timeout=5) as client:
+        client.sendall(head + chunks)
+        assert client.recv(100).startswith(b"HTTP/1.1 200 OK")

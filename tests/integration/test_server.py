@@ -252,6 +252,15 @@ def test_pipelined_requests_are_answered_in_order(patient: Server) -> None:
         assert client.ended()
 
 
+def test_100_continue_comes_after_the_answer_before_it(patient: Server) -> None:
+    head = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
+    with patient.client() as client:
+        client.send(PING + head)
+        assert client.answer().body == b"ping"
+        assert client.head() == (100, {})
+        assert client.send(b"pong").answer().body == b"pong"
+
+
 def test_a_client_that_expects_100_continue_is_told_once(patient: Server) -> None:
     with patient.client() as client:
         client.send(HALF_BODY[: -len(b"half\r\n")] + b"Expect: 100-continue\r\n\r\n")
@@ -262,6 +271,21 @@ def test_a_client_that_expects_100_continue_is_told_once(patient: Server) -> Non
 def test_no_100_continue_when_the_body_is_there_already(patient: Server) -> None:
     request = PING.replace(b"Host: x", b"Host: x\r\nExpect: 100-Continue")
     assert patient.ask(request).status == 200
+
+
+def test_a_client_of_http_1_0_is_answered_and_closed(patient: Server) -> None:
+    with patient.client() as client:
+        request = b"POST /echo HTTP/1.0\r\nContent-Length: 4\r\n\r\nping"
+        answer = client.send(request).answer()
+        assert (answer.body, answer.headers["connection"]) == (b"ping", "close")
+        assert client.ended()
+
+
+def test_an_upgrade_is_ignored(patient: Server) -> None:
+    upgrade = ("Connection: Upgrade", "Upgrade: h2c")
+    with patient.client() as client:
+        client.send(get("/echo", *upgrade) + PING)
+        assert [client.answer().body, client.answer().body] == [b"", b"ping"]
 
 
 def test_connection_close_is_honoured(patient: Server) -> None:
@@ -290,12 +314,23 @@ def with_fields(*fields: bytes) -> bytes:
         pytest.param(b"nonsense\r\n\r\n", 400, id="no request line"),
         pytest.param(get("/caf\xe9"), 400, id="byte that must be quoted"),
         pytest.param(b"GET / HTTP/9.9\r\n\r\n", 400, id="unknown version"),
+        pytest.param(b"GET /echo HTTP/1.1\r\n\r\n", 400, id="no Host"),
+        pytest.param(with_fields(b"Host: y"), 400, id="two Hosts"),
+        pytest.param(b"GET /echo HTTP/1.2\r\nHost: x\r\n\r\n", 400, id="HTTP of no version"),
+        pytest.param(b"GET /echo HTTP/1.1\nHost: x\n\n", 400, id="bare line feeds"),
         pytest.param(with_fields(b"Bad Name: 1"), 400, id="malformed field name"),
+        pytest.param(
+            with_fields(b"Connection: Upgrade", b"Upgrade: h2c", b"Content-Length: 4") + b"ping",
+            501,
+            id="upgrade with a body",
+        ),
+        pytest.param(b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n", 501, id="tunnel"),
         pytest.param(with_fields(b"A: 1", b" folded"), 400, id="folded field"),
         pytest.param(with_fields(b"Content-Length: 4", b"Content-Length: 4"), 400, id="2 lengths"),
         pytest.param(with_fields(b"Content-Length: +4"), 400, id="signed length"),
         pytest.param(with_fields(b"Content-Length : 4"), 400, id="blank before the colon"),
         pytest.param(with_fields(b"Content-Length: " + b"9" * 5000), 400, id="endless length"),
+        pytest.param(with_fields(b"Content-Length: 1" + b"0" * 18), 400, id="huge length"),
         pytest.param(
             with_fields(b"Content-Length: 4", b"Transfer-Encoding: chunked"), 400, id="both kinds"
         ),
@@ -371,6 +406,35 @@ def test_of_too_much_at_once_the_longest_arriving_is_refused(tmp_path: Path) -> 
                 assert third.send(post(three)).answer().body == three
                 assert second.answer().status == 503
         assert " ERROR " not in server.log()
+
+
+def test_whoever_is_turned_away_while_it_sends_is_turned_away_once(tmp_path: Path) -> None:
+    """The oldest holder passes the bound itself; nothing of it is left to expire later."""
+    limits: dict[str, Any] = {"max_body_bytes": MAX_BODY, "max_held_bytes": 5 * 2**20}
+    limits |= {"request_seconds": 1.0, "linger_seconds": 3.0}
+    head = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % MAX_BODY
+    with running(tmp_path / "log", **limits) as server:
+        with server.client() as first, server.client() as second:
+            first.send(head + bytes(200_000))
+            second.send(head + bytes(MAX_BODY - 1))
+            assert server.ask(PING).body == b"ping"
+            with contextlib.suppress(ConnectionError):
+                first.send(bytes(MAX_BODY - 300_000))
+            assert first.answer().status == 503
+            assert second.answer().status == 408
+            assert server.ask(PING).body == b"ping"
+        assert "Traceback" not in server.log()
+
+
+def test_an_unread_answer_counts_beside_the_next_request(tmp_path: Path) -> None:
+    size = 64 * 2**20
+    with running(tmp_path / "log", max_held_bytes=size * 5 // 4) as server:
+        with server.client() as first, server.client() as second:
+            for client in (first, second):
+                client.send(get(f"/zeros/{size}") + HALF_BODY.replace(b"100", b"90000"))
+                client.send(bytes(80_000))
+            assert eventually(lambda: established(server.port) == 1)
+        assert "Traceback" not in server.log()
 
 
 def test_of_too_much_unread_the_longest_unread_is_dropped(tmp_path: Path) -> None:
@@ -477,6 +541,40 @@ def test_the_longest_idle_connection_makes_room(tmp_path: Path) -> None:
         assert newest.send(PING).answer().status == 200
         assert idle[0].ended()
         assert idle[3].send(PING).answer().status == 200
+
+
+def test_silent_connections_make_room_before_those_that_were_answered(tmp_path: Path) -> None:
+    with running(tmp_path / "log", connections=4) as server, contextlib.ExitStack() as stack:
+        served = stack.enter_context(server.client())
+        assert served.send(PING).answer().status == 200
+        silent = [stack.enter_context(server.client()) for _ in range(3)]
+        half = [stack.enter_context(server.client()).send(HALF_BODY) for _ in range(3)]
+        assert all(client.ended() for client in silent)
+        newest = stack.enter_context(server.client())
+        assert newest.send(PING).answer().status == 200
+        assert half[0].ended()
+        assert served.send(PING).answer().status == 200
+
+
+def test_who_was_answered_once_and_then_stalls_makes_room(tmp_path: Path) -> None:
+    with running(tmp_path / "log", connections=4) as server, contextlib.ExitStack() as stack:
+        for _ in range(4):
+            client = stack.enter_context(server.client())
+            assert client.send(PING).answer().status == 200
+            client.send(HALF_HEAD)
+        assert server.ask(PING).body == b"ping"
+        assert server.ask(PING).body == b"ping"
+
+
+def test_a_thousand_silent_connections_cost_a_served_one_nothing(tmp_path: Path) -> None:
+    with running(tmp_path / "log", connections=100) as server, contextlib.ExitStack() as stack:
+        served = stack.enter_context(server.client())
+        for _ in range(1000):
+            stack.enter_context(server.client())
+            if _ % 50 == 0:
+                assert served.send(PING).answer().body == b"ping"
+        assert served.send(PING).answer().body == b"ping"
+        assert server.ask(PING).body == b"ping"
 
 
 def test_connections_over_the_limit_wait_for_others_to_end(tmp_path: Path) -> None:
@@ -601,6 +699,18 @@ def refused(port: int) -> bool:
     return False
 
 
+@pytest.mark.parametrize("number", [signal.SIGTTIN, signal.SIGTTOU, signal.SIGUSR1])
+def test_a_signal_that_means_nothing_here_changes_nothing(tmp_path: Path, number: int) -> None:
+    with running(tmp_path / "log") as server:
+        worker = server.worker_pid()
+        for pid in (server.process.pid, worker):
+            os.kill(pid, number)
+        for _ in range(20):
+            assert server.worker_pid() == worker
+        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+        assert children.read_text().split() == [str(worker)]
+
+
 # TLS
 
 
@@ -667,6 +777,17 @@ def test_answers_that_come_later_over_tls(tmp_path: Path) -> None:
             client.send(get("/fail/late") + PING)
             assert client.answer().status == 500
             assert client.answer().body == b"ping"
+
+
+def test_answers_over_tls_that_are_not_read_are_cut_off(tmp_path: Path) -> None:
+    size = 20 * 2**20
+    with running_tls(tmp_path, answer_seconds=1.0) as (server, _):
+        pid = int(server.ask(get("/pid")).body)
+        before = open_files(pid)
+        with server.client() as client:
+            client.send(get(f"/zeros/{size}"))
+            assert client.head()[1]["content-length"] == str(size)
+            assert eventually(lambda: open_files(pid) <= before), "it was not cut off"
 
 
 def test_unfinished_handshakes_delay_nobody_and_are_cut_off(tmp_path: Path) -> None:
