@@ -550,6 +550,7 @@ def test_silent_connections_make_room_before_those_that_were_answered(tmp_path: 
         silent = [stack.enter_context(server.client()) for _ in range(3)]
         half = [stack.enter_context(server.client()).send(HALF_BODY) for _ in range(3)]
         assert all(client.ended() for client in silent)
+        assert served.send(PING).answer().status == 200  # the halves have arrived
         newest = stack.enter_context(server.client())
         assert newest.send(PING).answer().status == 200
         assert half[0].ended()
