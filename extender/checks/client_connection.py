@@ -6,16 +6,11 @@ flag; with no clientConnection.kubeconfig it takes the service account of its po
 one ends.
 """
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from extender.checks.config_fields import Circumstances, SchedulerConfigError, read_object
 from extender.checks.finding import Finding, Severity
-from extender.verdict import shown
-
-#: ClientConnectionConfiguration of k8s.io/component-base/config/v1alpha1, v1.36.2.
-_KEYS: Final = ("kubeconfig", "acceptContentTypes", "contentType", "qps", "burst")
 
 _PLACE: Final = "clientConnection"
 
@@ -24,17 +19,6 @@ def check_client_connection(
     document: Mapping[str, Any], circumstances: Circumstances
 ) -> Iterator[Finding]:
     connection = read_object(document.get(_PLACE), _PLACE)
-    for key in connection:
-        if key not in _KEYS:
-            near = difflib.get_close_matches(str(key), _KEYS, 1)
-            value = shown(str(connection[key]))
-            yield Finding(
-                Severity.ERROR,
-                "unknown-field",
-                f"{_PLACE}.{shown(str(key))} is no field of a client connection",
-                "kube-scheduler reads v1 strictly and does not start",
-                f"{near[0]}: {value}" if near else f"remove {shown(str(key))}",
-            )
     kubeconfig = connection.get("kubeconfig")
     if kubeconfig is not None and not isinstance(kubeconfig, str):
         raise SchedulerConfigError(

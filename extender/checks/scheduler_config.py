@@ -4,7 +4,7 @@ Fields as in k8s.io/kube-scheduler/config/v1 types.go, what becomes of them as i
 pkg/scheduler/extender.go and apis/config/validation, v1.36.2.
 """
 
-import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from extender.checks.config_fields import (
 from extender.checks.durations import parse_duration
 from extender.checks.finding import Finding, Severity
 from extender.checks.sampling import check_sampling
+from extender.checks.strict_fields import check_strict_fields
 from extender.verdict import shown
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
@@ -29,11 +30,10 @@ _AFFECTED: Final = ((1, 33), (1, 36))
 _LONGEST_SECONDS: Final = 5.0
 _SHORTEST_SECONDS: Final = 0.1
 
-_EXTENDER_KEYS: Final = (
-    *("urlPrefix", "filterVerb", "preemptVerb", "prioritizeVerb", "weight", "bindVerb"),
-    *("enableHTTPS", "tlsConfig", "httpTimeout", "nodeCacheCapable", "managedResources"),
-    "ignorable",
-)
+_OUR_PORT: Final = re.compile(r":8888(?:/|$)")
+_SCHEME: Final = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+#: A path that ends with a verb, to which kube-scheduler adds the verb once more.
+_PATH_TO_VERB: Final = re.compile(r"/(?:filter|prioritize|preempt)/*$")
 
 
 def check_scheduler_config(
@@ -41,10 +41,11 @@ def check_scheduler_config(
 ) -> list[Finding]:
     """Lint a decoded configuration. Raises SchedulerConfigError for what is none."""
     extenders = our_extenders(document)
-    findings: list[Finding] = []
+    findings = list(check_strict_fields(document, circumstances))
     if not extenders:
         findings.append(_no_extender())
     for place, extender in extenders:
+        findings += _check_url(place, extender)
         findings += _check_verbs(place, extender)
         findings += _check_cache(place, extender, circumstances)
         findings += _check_scope(place, extender, circumstances)
@@ -75,7 +76,7 @@ def our_extenders(document: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[st
 
 
 def _looks_like_ours(url: str) -> bool:
-    return "runtimeclass" in url.casefold() or url.rstrip("/").endswith(":8888")
+    return "runtimeclass" in url.casefold() or _OUR_PORT.search(url) is not None
 
 
 def _no_extender() -> Finding:
@@ -89,17 +90,32 @@ def _no_extender() -> Finding:
     )
 
 
+def _check_url(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
+    """kube-scheduler takes any text, and each call of it fails (HTTPExtender.send)."""
+    url = extender.get("urlPrefix")
+    if url is not None and not isinstance(url, str):
+        return
+    url = (url or "").strip()
+    scheme = _SCHEME.match(url)
+    fails = "each call fails, which leaves pods Pending or, with ignorable, unchecked"
+    if not url:
+        what, fix = "is missing", "http://127.0.0.1:8888"
+    elif scheme is None:
+        what, fix = f"{shown(url)!r} has no scheme", f"http://{shown(url)}"
+    elif scheme["scheme"].lower() not in ("http", "https"):
+        what = f"{shown(url)!r} has scheme {shown(scheme['scheme'])}, expected http or https"
+        fix = f"http://{shown(url[scheme.end() :])}"
+    elif verb := _PATH_TO_VERB.search(url):
+        what = f"{shown(url)!r} ends with a verb, which is added to it for each call"
+        fix = shown(url[: verb.start()])
+    else:
+        return
+    yield Finding(
+        Severity.ERROR, "url-prefix", f"{place}.urlPrefix {what}", fails, f"urlPrefix: {fix}"
+    )
+
+
 def _check_verbs(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
-    for key in extender:
-        if key not in _EXTENDER_KEYS:
-            near = difflib.get_close_matches(str(key), _EXTENDER_KEYS, 1)
-            yield Finding(
-                Severity.ERROR,
-                "unknown-field",
-                f"{place}.{shown(str(key))} is no field of an extender",
-                "kube-scheduler reads v1 strictly and does not start",
-                f"{near[0]}: {shown(str(extender[key]))}" if near else f"remove {shown(str(key))}",
-            )
     yield from _check_verb(
         place, extender, "filterVerb", "filter", "nobody asks which nodes match a RuntimeClass"
     )
@@ -213,12 +229,14 @@ def _check_timeout(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]
     if value is None:
         return
     seconds = parse_duration(value) if isinstance(value, str) else None
-    if seconds is None or seconds < 0:
+    if seconds is None:
+        return
+    if seconds < 0:
         yield Finding(
             Severity.ERROR,
             "timeout",
-            f"{place}.httpTimeout {shown(str(value))!r} is no duration",
-            "kube-scheduler does not start",
+            f"{place}.httpTimeout {shown(str(value))} is negative",
+            "kube-scheduler then waits for ever for an answer that does not come",
             "httpTimeout: 5s",
         )
     elif seconds > _LONGEST_SECONDS:

@@ -53,13 +53,17 @@ _LONGEST_NUMBER: Final = 400
 _KEPT_WORDS: Final = 4096
 
 
-def yaml_documents(text: bytes, *, pack_items: bool = False) -> Iterator[object]:
+def yaml_documents(
+    text: bytes, *, pack_items: bool = False, duplicates: list[str] | None = None
+) -> Iterator[object]:
     """The documents of a text. Raises YamlError.
 
     With pack_items, each object in the list under a document's `items` is its JSON, a Raw.
+    duplicates is given the place and name of each key that stands twice in one object, before the
+    document that it is in is yielded.
     """
     try:
-        yield from _Builder(text, pack_items=pack_items).documents()
+        yield from _Builder(text, pack_items=pack_items, duplicates=duplicates).documents()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = error.problem or error.context or "not understood"
@@ -97,7 +101,7 @@ _MERGES: Final = object()
 
 
 class _Builder:
-    def __init__(self, text: bytes, *, pack_items: bool) -> None:
+    def __init__(self, text: bytes, *, pack_items: bool, duplicates: list[str] | None) -> None:
         loader: Any = _Loader(text)
         self._loader = loader
         self._numbers = {
@@ -107,6 +111,7 @@ class _Builder:
             f"{_TAG}null": loader.construct_yaml_null,
         }
         self._pack_items = pack_items
+        self._duplicates = duplicates
         self._open: list[_Open] = []
         #: (value, size, height) by anchor; None while its end has not come.
         self._anchors: dict[str, tuple[Any, int, int] | None] = {}
@@ -272,6 +277,8 @@ class _Builder:
             target.append(value)
         elif into.key is None:
             into.key = value if value is _MERGES else self._key(value)
+            if self._duplicates is not None and value is not _MERGES and into.key in target:
+                self._duplicates.append(f"{_place(self._event.start_mark)}{into.key}")
         else:
             if into.key is _MERGES:
                 self._merge(into, value)

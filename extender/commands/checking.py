@@ -12,6 +12,7 @@ from extender.checks.scheduler_config import (
     check_scheduler_config,
     our_extenders,
 )
+from extender.checks.strict_fields import duplicate_keys
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
 from extender.cluster.yaml_documents import YamlError, yaml_documents
 from extender.commands.arguments import (
@@ -78,7 +79,8 @@ def _check(program: str, flags: argparse.Namespace) -> int:
     about_config = flags.probe or flags.no_admission_plugin or flags.in_pod is not None
     if about_config and not flags.scheduler_config:
         raise UsageError("--probe, --no-admission-plugin and --in-pod need --scheduler-config FILE")
-    config = _read_config(flags.scheduler_config) if flags.scheduler_config else None
+    duplicates: list[str] = []
+    config = _read_config(flags.scheduler_config, duplicates) if flags.scheduler_config else None
     source = source_of(flags)
     state = None
     looked_at = []
@@ -109,6 +111,7 @@ def _check(program: str, flags: argparse.Namespace) -> int:
         circumstances = Circumstances(
             not flags.no_admission_plugin, flags.kubernetes_version, broken, flags.in_pod
         )
+        findings += duplicate_keys(duplicates)
         findings += _check_config(flags.scheduler_config, config, circumstances, flags.probe)
         looked_at.append(str(flags.scheduler_config))
     findings = worst_first(findings)
@@ -153,12 +156,21 @@ def _check_config(
     return findings
 
 
-def _read_config(name: str) -> dict[str, Any]:
-    """The first document of the file. Raises UsageError."""
+def _read_config(name: str, duplicates: list[str]) -> dict[str, Any]:
+    """The first document of the file; duplicates is given its keys that stand twice.
+
+    Raises UsageError.
+    """
     where = f"--scheduler-config {name}"
     try:
         text = read_file(name, _MAX_CONFIG_BYTES, pipes=True)
-        documents = [each for each in yaml_documents(text) if each is not None]
+        documents: list[object] = []
+        found: list[str] = []
+        for each in yaml_documents(text, duplicates=found):
+            if each is not None:
+                documents.append(each)
+                if len(documents) == 1:
+                    duplicates += found
     except (FileError, YamlError) as error:
         raise UsageError(f"{where}: {error}") from None
     if not documents or not isinstance(documents[0], dict):

@@ -652,3 +652,33 @@ def test_a_server_that_answers_byte_by_byte_is_given_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8888", "ftp://x", "http://[::1", "http://x:99999"])
 def test_what_is_no_url_is_told(tmp_path: Path, url: str) -> None:
     assert "no URL" in probed(tmp_path, url)["what"]
+
+
+def test_a_file_that_kube_scheduler_refuses_is_no_sound_one(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\n"
+        "kind: KubeSchedulerConfiguration\n"
+        "clientConnection: {kubeconfig: /k}\n"
+        "parallelism: 1\n"
+        "parallelism: 2\n"
+        "profile: []\n"
+        "profiles: [{schedulerName: a}, {schedulerName: a, percentageOfNodesToScore: 101}]\n"
+        "extenders:\n"
+        "  - urlPrefix: 127.0.0.1:8888/filter\n"
+        "    filterVerb: filter\n"
+        "    prioritizeVerb: prioritize\n"
+        "    preemptVerb: preempt\n"
+        "    weight: 3\n"
+        '    nodeCacheCapable: "yes"\n'
+        "    ignorable: maybe\n"
+    )
+    result = run("check", "--scheduler-config", str(file), "-o", "json", env=NOWHERE)
+    assert result.returncode == 1, result.stderr
+    findings = json.loads(result.stdout)["findings"]
+    told = {each["check"]: each["what"] for each in findings if each["severity"] == "error"}
+    assert told.keys() == {
+        *("duplicate-key", "unknown-field", "scheduler-name", "out-of-range", "wrong-type"),
+        "url-prefix",
+    }
+    assert told["duplicate-key"] == "line 5, column 1: parallelism stands twice in one object"
