@@ -14,7 +14,7 @@ def told() -> dict[str, str]:
     tree = (ROOT / "docs/design.md").read_text().partition("## The tree")[2].partition("\n## ")[0]
     _, *parts = _FOLDER.split(tree)
     return {
-        f"{folder}/{name}": text
+        f"{folder.rstrip('/')}/{name}": text
         for folder, files in zip(parts[::2], parts[1::2], strict=True)
         for name, text in _FILE.findall(files)
     }
