@@ -1,6 +1,6 @@
 """The state of the cluster, read once: from manifests, or from an API server in pages."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -32,9 +32,10 @@ class NotAllowedError(UsageError):
 
 
 class Pods(Protocol):
-    """The pods of the cluster, asked for as needed. Both raise UsageError or NotAllowedError."""
+    """The pods of the cluster, asked for as needed. All raise UsageError or NotAllowedError."""
 
     def find(self, namespace: str, name: str) -> Pod | None: ...
+    def named(self, namespace: str) -> Collection[str]: ...
     def pending(self) -> Mapping[str, Pod]: ...
 
 
@@ -99,6 +100,9 @@ class ManifestPods:
     def find(self, namespace: str, name: str) -> Pod | None:
         return self._loaded.pods.get(f"{namespace}/{name}")
 
+    def named(self, namespace: str) -> Collection[str]:
+        return [pod.name for pod in self._loaded.pods.values() if pod.namespace == namespace]
+
     def pending(self) -> Mapping[str, Pod]:
         return self._loaded.pods
 
@@ -114,6 +118,11 @@ class LivePods:
             return self._reader.find_pod(namespace, name)
         except ReadError as error:
             raise _usage_error(error) from None
+
+    def named(self, namespace: str) -> Collection[str]:
+        """Those that are Pending, which people ask about."""
+        pending = self.pending().values()
+        return [pod.name for pod in pending if pod.namespace == namespace]
 
     def pending(self) -> Mapping[str, Pod]:
         try:

@@ -23,6 +23,7 @@ from extender.printing.documents import (
     nodes_document,
     scores_document,
 )
+from extender.printing.similar import did_you_mean
 from extender.printing.texts import explanation_text
 from extender.verbs.explain import explain
 from extender.verbs.explain.candidates import nodes_of
@@ -58,7 +59,7 @@ def _add_flags(parser: CommandParser) -> None:
 
 
 def _explain(program: str, flags: argparse.Namespace) -> int:
-    """Exit code 0 when some node fits, 1 when none does. Raises UsageError."""
+    """Exit code 0 when some node fits, 1 when none does. Raises UsageError, also without a Node."""
     if not flags.pod and not flags.filename:
         form = "NAME" if program == PLUGIN else "NAMESPACE/NAME"
         raise UsageError(f"POD is needed, {form}, or -f FILE that holds it")
@@ -70,6 +71,8 @@ def _explain(program: str, flags: argparse.Namespace) -> int:
     state = load_cluster(source_of(flags), Progress())
     for warning in state.warnings:
         warn(f"{program} explain", warning)
+    if not state.snapshot.nodes:
+        raise UsageError("no Node is known: which nodes the pod fits on cannot be told")
     pod = given or _pod_of_cluster(state, wanted)
     if program == PLUGIN and not pod.namespace:
         pod = replace(pod, namespace=state.namespace)
@@ -99,8 +102,17 @@ def _pod_of_cluster(state: ClusterState, wanted: PodName | None) -> Pod:
     key = wanted.namespace or state.namespace, wanted.name
     pod = state.pods.find(*key)
     if pod is None:
-        raise UsageError(f"Pod {shown('/'.join(key))} not found")
+        raise UsageError(f"Pod {shown('/'.join(key))} not found{_neighbours(state, *key)}")
     return pod
+
+
+def _neighbours(state: ClusterState, namespace: str, name: str) -> str:
+    """Pods of the namespace whose names look alike; none where pods may not be listed."""
+    try:
+        there = state.pods.named(namespace)
+    except UsageError:
+        return ""
+    return did_you_mean(name, there)
 
 
 EXPLAIN: Final = Command(

@@ -15,6 +15,7 @@ from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer,
 from extender.commands.progress import Progress
 from extender.flags import CommandParser, UsageError, whole_number
 from extender.printing.documents import class_nodes_document, states_of
+from extender.printing.similar import did_you_mean
 from extender.printing.texts import class_nodes_text
 from extender.verbs.nodes import nodes_of_class
 from extender.verdict import shown
@@ -37,9 +38,11 @@ def _nodes(program: str, flags: argparse.Namespace) -> int:
     snapshot = state.snapshot
     runtime_class = snapshot.runtime_classes.get(flags.runtimeclass)
     if runtime_class is None:
+        near = did_you_mean(flags.runtimeclass, snapshot.runtime_classes)
         there_are = ", ".join(map(shown, sorted(snapshot.runtime_classes))) or "none"
         raise UsageError(
-            f'RuntimeClass "{shown(flags.runtimeclass)}" not found; there are: {there_are[:1000]}'
+            f'RuntimeClass "{shown(flags.runtimeclass)}" not found'
+            f"{near or f'; there are: {there_are[:1000]}'}"
         )
     nodes = nodes_of_class(runtime_class, snapshot, policy_of(flags))
     states = states_of(nodes.matching[: flags.limit], snapshot)

@@ -81,6 +81,19 @@ def test_a_command_and_an_endpoint_answer_the_same() -> None:
         pytest.param(["explain", *CLUSTER], "POD is needed", id="no pod"),
         pytest.param(["explain", "web", *CLUSTER], "NAMESPACE/NAME", id="no namespace"),
         pytest.param(["explain", "a/none", *CLUSTER], "a/none not found", id="no such pod"),
+        pytest.param(
+            ["explain", "default/kat", *CLUSTER, *PODS],
+            'Pod default/kat not found; did you mean "kata"',
+            id="a pod misspelt",
+        ),
+        pytest.param(
+            ["nodes", "gvsor", *CLUSTER],
+            'RuntimeClass "gvsor" not found; did you mean "gvisor"?',
+            id="a class misspelt",
+        ),
+        pytest.param(
+            ["explain", "default/kata", *PODS], "no Node is known", id="a pod and no node"
+        ),
         pytest.param(["explain", "-f", "/none", *CLUSTER], "No such file", id="no such file"),
         pytest.param(
             ["explain", "-f", str(SAMPLES / "pods" / "pods.yaml"), *CLUSTER],
@@ -682,3 +695,19 @@ def test_a_file_that_kube_scheduler_refuses_is_no_sound_one(tmp_path: Path) -> N
         "url-prefix",
     }
     assert told["duplicate-key"] == "line 5, column 1: parallelism stands twice in one object"
+
+
+@pytest.mark.parametrize("may_list", [True, False], ids=["may list pods", "may not"])
+def test_a_pod_misspelt_of_a_cluster_is_told_its_neighbour_where_pods_may_be_listed(
+    cluster: FakeApiServer, config: str, may_list: bool
+) -> None:
+    missing = {"json": status_document(404, "NotFound", 'pods "wbe" not found'), "status": 404}
+    cluster.scripts["/api/v1/namespaces/ns/pods/wbe"] = deque([missing])
+    pods = {"kind": "PodList", "apiVersion": "v1", "metadata": {}}
+    listed = {"json": {**pods, "items": [pod_document("web", "kata")]}}
+    refused = {"json": status_document(403, "Forbidden", "pods is forbidden"), "status": 403}
+    cluster.scripts["/api/v1/pods"] = deque([listed if may_list else refused])
+    result = run("explain", "ns/wbe", "--kubeconfig", config)
+    assert result.returncode == 2
+    suggested = '; did you mean "web"?' if may_list else ""
+    assert result.stderr.endswith(f"Pod ns/wbe not found{suggested}\n")
