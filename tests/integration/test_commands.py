@@ -703,7 +703,7 @@ def test_a_pod_misspelt_of_a_cluster_is_told_its_neighbour_where_pods_may_be_lis
 ) -> None:
     missing = {"json": status_document(404, "NotFound", 'pods "wbe" not found'), "status": 404}
     cluster.scripts["/api/v1/namespaces/ns/pods/wbe"] = deque([missing])
-    pods = {"kind": "PodList", "apiVersion": "v1", "metadata": {}}
+    pods = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}}
     listed = {"json": {**pods, "items": [pod_document("web", "kata")]}}
     refused = {"json": status_document(403, "Forbidden", "pods is forbidden"), "status": 403}
     cluster.scripts["/api/v1/pods"] = deque([listed if may_list else refused])
