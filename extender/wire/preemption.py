@@ -16,6 +16,7 @@ from extender.wire.bodies import (
     NULL,
     BadRequestError,
     Chunks,
+    bound_pod,
     decode_or_refuse,
     decode_pod,
     folded,
@@ -69,8 +70,8 @@ class _Victims(
 #: nothing but nulls takes 15 times its size.
 MAX_PREEMPTION_BYTES: Final = 32 * 2**20
 
-#: Up to this size nothing in a body takes much memory.
-ONE_PASS_BYTES: Final = 2**20
+# What kube-scheduler writes between the Pod and the victims.
+_VICTIMS_MARK: Final = b',"NodeNameToVictims":null,"NodeNameToMetaVictims":'
 
 _MetaVictimsMap = dict[str, MetaVictims]
 _VictimsMap = dict[str, _Victims | None]
@@ -110,23 +111,32 @@ def decode_preemption_args(body: bytes) -> PreemptionArgs:
     return PreemptionArgs(pod, _identified(whole))
 
 
-class _UsualArgs(Struct, forbid_unknown_fields=True, gc=False):
-    """What kube-scheduler sends with nodeCacheCapable: true, in one pass."""
+class _PodHead(Struct, forbid_unknown_fields=True):
+    """The body up to the victims, closed: nothing but a Pod."""
 
     Pod: RawPod
-    NodeNameToMetaVictims: _MetaVictimsMap
-    NodeNameToVictims: None = None
 
 
 def _as_kube_scheduler_sends(body: bytes) -> PreemptionArgs | None:
-    """None for anything else, and where the limits of the other way are needed."""
-    if len(body) > ONE_PASS_BYTES or not body.isascii():
+    """What comes with nodeCacheCapable: true, exactly as encoding/json writes it.
+
+    If the part before the mark is, closed by a brace, a JSON object of nothing but a Pod, and the
+    part behind it a JSON object of victims, then the whole is what it looks like. None for anything
+    else. Raises BadRequestError for a Pod that is too large.
+    """
+    mark = body.find(_VICTIMS_MARK)
+    if mark < 0 or not body.endswith(b"}") or not body.isascii():
         return None
+    head = body[:mark] + b"}"
+    bound_pod(head)
     try:
-        args = decode(body, _UsualArgs)
+        pod = decode(head, _PodHead).Pod
+        victims = decode(memoryview(body)[mark + len(_VICTIMS_MARK) : -1], _MetaVictimsMap)
     except DecodeError:
         return None
-    return PreemptionArgs(pod_of(args.Pod), args.NodeNameToMetaVictims)
+    if len(victims) > MAX_NODES:
+        raise BadRequestError(f"NodeNameToMetaVictims: more than {MAX_NODES:,} nodes")
+    return PreemptionArgs(pod_of(pod), victims)
 
 
 def _meta_victims(raw: Raw) -> Mapping[str, MetaVictims]:
