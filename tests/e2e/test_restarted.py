@@ -40,4 +40,5 @@ def test_a_pod_refused_for_a_handler_is_woken_after_a_restart(
                     cluster.patch(f"{NODES}/n1/status", RUNSC)
                 began = time.monotonic()
                 until(lambda: cluster.node_of("web") == "n1", WOKEN_SECONDS)
+                assert cluster.node_of("web") == "n1"
                 print(f"bound {time.monotonic() - began:.2f} s later")
