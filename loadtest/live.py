@@ -17,8 +17,8 @@ from typing import Final
 
 import orjson
 
+from extender.cluster.api_connection import ApiConnection
 from extender.cluster.cluster_config import ClusterConfig
-from extender.cluster.connection import ApiConnection
 from extender.cluster.feeds import NodeFeed
 from extender.cluster.kinds import NODES
 from extender.cluster.list_watch import Backoff, ListWatch, Reason

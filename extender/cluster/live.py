@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from extender.cluster.api_connection import ApiConnection
 from extender.cluster.cluster_config import ClusterConfig
-from extender.cluster.connection import ApiConnection
 from extender.cluster.feeds import Feed, NodeFeed, RuntimeClassFeed
 from extender.cluster.kinds import NODES, RUNTIME_CLASSES, Kind
 from extender.cluster.list_watch import Backoff, ListWatch, Reason

@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 from msgspec import Raw
 
+from extender.cluster.api_connection import ConnectionFaultError
 from extender.cluster.api_objects import status_of
-from extender.cluster.connection import ConnectionFaultError
 from extender.cluster.feeds import RuntimeClassFeed
 from extender.cluster.kinds import RUNTIME_CLASSES
 from extender.cluster.rate_limit import TokenBucket
@@ -46,7 +46,7 @@ _MAX_BYTES: Final = 4 * 2**20
 
 
 class Connection(Protocol):
-    """What a look-up needs of a connection; see connection.ApiConnection."""
+    """What a look-up needs of a connection; see api_connection.ApiConnection."""
 
     def get(
         self, path: str, query: Mapping[str, str], *, silence: float, connect: float

@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 from msgspec import Raw
 
+from extender.cluster.api_connection import ApiConnection, ApiResponse, ConnectionFaultError
 from extender.cluster.api_objects import page_of, status_of
 from extender.cluster.cluster_config import ClusterConfig
-from extender.cluster.connection import ApiConnection, ApiResponse, ConnectionFaultError
 from extender.cluster.kinds import NODES, RUNTIME_CLASSES
 from extender.cluster.manifests import Manifests
 from extender.cluster.namespaces import NAMESPACES

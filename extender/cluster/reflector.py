@@ -12,14 +12,14 @@ from typing import Any, Final, Protocol
 
 from msgspec import Raw
 
-from extender.cluster.api_objects import Event, bookmark_of, page_of, status_of
-from extender.cluster.connection import (
+from extender.cluster.api_connection import (
     CONNECT_SECONDS,
     ConnectionFaultError,
     SilentError,
     TooLargeError,
     UnreachableError,
 )
+from extender.cluster.api_objects import Event, bookmark_of, page_of, status_of
 from extender.cluster.feeds import Feed
 from extender.cluster.kinds import Kind
 from extender.cluster.list_watch import (
@@ -57,7 +57,7 @@ _OTHERS: Final = frozenset({"BOOKMARK", "ERROR"})
 
 
 class Response(Protocol):
-    """What a reflector needs of an answer; see connection.ApiResponse."""
+    """What a reflector needs of an answer; see api_connection.ApiResponse."""
 
     status: int
 
@@ -70,7 +70,7 @@ class Response(Protocol):
 
 
 class Connection(Protocol):
-    """What a reflector needs of a connection; see connection.ApiConnection."""
+    """What a reflector needs of a connection; see api_connection.ApiConnection."""
 
     def get(self, path: str, query: Mapping[str, str], *, silence: float) -> Response: ...
     def rejected(self) -> None: ...

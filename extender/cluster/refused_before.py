@@ -11,8 +11,8 @@ from typing import Final, Protocol
 
 from msgspec import Raw, Struct
 
+from extender.cluster.api_connection import ConnectionFaultError
 from extender.cluster.api_objects import Page, page_of, status_of
-from extender.cluster.connection import ConnectionFaultError
 from extender.cluster.kinds import PODS
 from extender.cluster.list_watch import LIST_SILENCE_SECONDS, PAGE_LIMIT
 from extender.cluster.reflector import Response
@@ -31,7 +31,7 @@ _SCHEDULED: Final = "PodScheduled"
 
 
 class Connection(Protocol):
-    """What listing needs of a connection; see connection.ApiConnection."""
+    """What listing needs of a connection; see api_connection.ApiConnection."""
 
     def get(self, path: str, query: dict[str, str], *, silence: float) -> Response: ...
     def rejected(self) -> None: ...

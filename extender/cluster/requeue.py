@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 import orjson
 
+from extender.cluster.api_connection import ConnectionFaultError
 from extender.cluster.api_objects import status_of
-from extender.cluster.connection import ConnectionFaultError
 from extender.cluster.list_watch import Backoff, Cause
 from extender.cluster.log_limit import LogLimit
 from extender.cluster.rate_limit import TokenBucket
@@ -58,7 +58,7 @@ Transition = tuple[Shape | None, Shape]
 
 
 class Connection(Protocol):
-    """What requeueing needs of a connection; see connection.ApiConnection."""
+    """What requeueing needs of a connection; see api_connection.ApiConnection."""
 
     def get(self, path: str, query: dict[str, str], *, silence: float) -> Response: ...
     def merge_patch(self, path: str, body: bytes, *, silence: float) -> Response: ...

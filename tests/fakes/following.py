@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from extender.cluster.api_connection import ApiConnection
 from extender.cluster.cluster_config import ClusterConfig
-from extender.cluster.connection import ApiConnection
 from extender.cluster.feeds import Feed, NodeFeed, RuntimeClassFeed
 from extender.cluster.kinds import NODES, RUNTIME_CLASSES
 from extender.cluster.list_watch import Backoff, ListWatch, Reason

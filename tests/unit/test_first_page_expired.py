@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.cluster.connection import ApiConnection, ConnectionFaultError
+from extender.cluster.api_connection import ApiConnection, ConnectionFaultError
 from extender.cluster.reading_once import ClusterReader, ReadError
 from extender.cluster.refused_before import waiting_pods
 from tests.fakes.apiserver import PODS, RUNTIME_CLASSES, FakeApiServer, Fault, pod, runtime_class

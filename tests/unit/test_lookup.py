@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from msgspec import Raw
 
-from extender.cluster.connection import UnreachableError
+from extender.cluster.api_connection import UnreachableError
 from extender.cluster.feeds import RuntimeClassFeed
 from extender.cluster.lookup import LiveLookup
 from extender.cluster.store import SnapshotStore

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.cluster.connection import ApiConnection
+from extender.cluster.api_connection import ApiConnection
 from extender.cluster.reflector import Response
 from extender.cluster.requeue import Requeue, _Changes, woken
 from extender.cluster.store import SnapshotStore
