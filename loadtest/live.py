@@ -200,12 +200,13 @@ def _restarts(folder: str, progress: Progress) -> Rows:
             pause=lambda event, seconds: False,
         )
         began = time.monotonic()
-        reflector.start()
+        thread = threading.Thread(target=reflector.run, daemon=True)
+        thread.start()
         if not counter.enough.wait(600):
             raise ServerError(f"only {counter.restarts} restarts in 10 minutes")
         seconds = time.monotonic() - began
         reflector.stop()
-        reflector.join(5)
+        thread.join(5)
         usage = Usage.of(os.getpid())
     first, last = counter.rss[0], counter.rss[-1]
     return [

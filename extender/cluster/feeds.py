@@ -73,11 +73,6 @@ class Feed(ABC, Generic[HeldT]):
         """Objects collected aside so far."""
         return len(self._aside or ())
 
-    def revision_of(self, name: str) -> int | None:
-        """The version held of an object; None where there is none."""
-        held = self._held.get(name.encode())
-        return held.revision if held else None
-
     def begin(self) -> None:
         """Begin a complete list, dropping one that was begun and not finished."""
         self._aside = {}

@@ -8,12 +8,10 @@ from msgspec import Raw, Struct
 
 from extender.cluster.api_objects import revision
 from extender.cluster.feeds import Feed, Held, Seen
-from extender.cluster.kinds import Kind
+from extender.cluster.kinds import NAMESPACES
 from extender.decoding import DecodeError, StringMap, decode
-from extender.undecided import ERROR_PREFIX, UndecidedError
+from extender.undecided import ERROR_PREFIX, UndecidedError, not_synced
 from extender.verdict import shown
-
-NAMESPACES: Final = Kind("Namespace", "namespaces", "/api/v1/namespaces")
 
 #: A pod may be created in the moment after its namespace: its watch event is waited for so long.
 #: There are no pods in namespaces that don't exist (admission plugin NamespaceLifecycle).
@@ -40,7 +38,7 @@ class HeldNamespace(Held):
 class NamespaceFeed(Feed[HeldNamespace]):
     """Namespaces; `annotation_of` is for request threads, all else for the reflector's."""
 
-    kind = "Namespace"
+    kind = NAMESPACES.name
 
     def __init__(self, annotation: str) -> None:
         super().__init__()
@@ -59,7 +57,7 @@ class NamespaceFeed(Feed[HeldNamespace]):
         """
         name = namespace.encode()
         if not self.synced:
-            raise UndecidedError(f"{ERROR_PREFIX}Namespaces not synced yet")
+            raise not_synced("Namespaces")
         known = self._annotations or {}
         if name not in known:
             with self._news:

@@ -3,16 +3,14 @@
 import logging
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
-from urllib.parse import quote
 
 from msgspec import Raw
 
 from extender.cluster.api_connection import ApiConnection, ApiResponse, ConnectionFaultError
 from extender.cluster.api_objects import page_of, status_of
 from extender.cluster.cluster_config import ClusterConfig
-from extender.cluster.kinds import NODES, RUNTIME_CLASSES
+from extender.cluster.kinds import NAMESPACES, NODES, PODS, RUNTIME_CLASSES, Kind, pod_path
 from extender.cluster.manifests import Manifests
-from extender.cluster.namespaces import NAMESPACES
 from extender.decoding import (
     DecodeError,
     RawNamespace,
@@ -36,7 +34,6 @@ T = TypeVar("T")
 _PAGE: Final = "500"
 
 _SILENCE_SECONDS: Final = 30.0
-_PODS: Final = "/api/v1/pods"
 
 #: A continue token that has expired begins the list again, so often at most.
 _ATTEMPTS: Final = 3
@@ -72,7 +69,7 @@ class ClusterReader:
     def read_into(self, loaded: Manifests) -> None:
         """Put all RuntimeClasses and Nodes into `loaded`, a page at a time."""
         loaded.runtime_classes.update(self.runtime_classes())
-        for raw in self._list(NODES.path, NODES.name):
+        for raw in self._list(NODES):
             node = node_of(self._decoded(raw, RawNode))
             loaded.nodes[node.name] = node
 
@@ -80,14 +77,14 @@ class ClusterReader:
         """All of them, by name."""
         found = (
             runtime_class_of(self._decoded(raw, RawRuntimeClass))
-            for raw in self._list(RUNTIME_CLASSES.path, RUNTIME_CLASSES.name)
+            for raw in self._list(RUNTIME_CLASSES)
         )
         return {each.name: each for each in found}
 
     def namespaces(self) -> Mapping[str, Mapping[str, str]]:
         """The annotations of all Namespaces, by name."""
         found = {}
-        for raw in self._list(NAMESPACES.path, NAMESPACES.name):
+        for raw in self._list(NAMESPACES):
             metadata = self._decoded(raw, RawNamespace).metadata
             if metadata is not None:
                 found[metadata.name or ""] = strings(metadata.annotations)
@@ -96,14 +93,14 @@ class ClusterReader:
     def pending_pods(self) -> Mapping[str, Pod]:
         """The pods in phase Pending, by NAMESPACE/NAME."""
         found = {}
-        for raw in self._list(_PODS, "Pod", {"fieldSelector": "status.phase=Pending"}):
+        for raw in self._list(PODS, {"fieldSelector": "status.phase=Pending"}):
             pod = self._pod(raw)
             found[f"{pod.namespace}/{pod.name}"] = pod
         return found
 
     def find_pod(self, namespace: str, name: str) -> Pod | None:
         """One pod; None when there is none."""
-        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+        path = pod_path(namespace, name)
         status, body = self._get(path, {})
         if status == _NOT_FOUND:
             return None
@@ -123,28 +120,28 @@ class ClusterReader:
         except DecodeError as error:
             raise ReadError(str(error)) from None
 
-    def _list(self, path: str, kind: str, query: Mapping[str, str] | None = None) -> Iterator[Raw]:
+    def _list(self, kind: Kind, query: Mapping[str, str] | None = None) -> Iterator[Raw]:
         for attempt in range(_ATTEMPTS):
             try:
-                yield from self._pages(path, kind, query or {})
+                yield from self._pages(kind, query or {})
             except _ExpiredError:
                 if attempt == _ATTEMPTS - 1:
-                    raise ReadError(f"{self._config.host}{path}: changes too fast") from None
+                    raise ReadError(f"{self._config.host}{kind.path}: changes too fast") from None
             else:
                 return
 
-    def _pages(self, path: str, kind: str, query: Mapping[str, str]) -> Iterator[Raw]:
+    def _pages(self, kind: Kind, query: Mapping[str, str]) -> Iterator[Raw]:
         token = ""
         while True:
             more = {"continue": token} if token else {}
-            status, body = self._get(path, {**query, "limit": _PAGE, **more})
+            status, body = self._get(kind.path, {**query, "limit": _PAGE, **more})
             if status == _GONE and token:
                 raise _ExpiredError
-            self._check(path, status, body)
+            self._check(kind.path, status, body)
             try:
-                page = page_of(body, kind)
+                page = page_of(body, kind.name)
             except DecodeError as error:
-                raise ReadError(f"{self._config.host}{path}: {error}") from None
+                raise ReadError(f"{self._config.host}{kind.path}: {error}") from None
             yield from page.items
             token = page.continue_token
             if not token:

@@ -144,13 +144,6 @@ class Reflector:
         """The server is there again, as another kind's reflector has found: try now."""
         self._woken.set()
 
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
-    def join(self, seconds: float) -> None:
-        self._thread.join(seconds)
-
     def describe(self) -> str:
         """Empty while all is well; else what is wrong, and how old the state is."""
         trouble, heard_at = self._trouble, self._heard_at

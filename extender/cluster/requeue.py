@@ -12,12 +12,12 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final, Protocol
-from urllib.parse import quote
 
 import orjson
 
 from extender.cluster.api_connection import ConnectionFaultError
 from extender.cluster.api_objects import status_of
+from extender.cluster.kinds import pod_path
 from extender.cluster.list_watch import Backoff, Cause
 from extender.cluster.log_limit import LogLimit
 from extender.cluster.rate_limit import TokenBucket
@@ -241,7 +241,7 @@ class Requeue:
 
     def _patch(self, pod: RefusedPod) -> None:
         """Raises ConnectionFaultError where another try may help."""
-        path = f"/api/v1/namespaces/{quote(pod.namespace, safe='')}/pods/{quote(pod.name, safe='')}"
+        path = pod_path(pod.namespace, pod.name)
         response = self._connection.merge_patch(path, _body(pod), silence=_ANSWER_SECONDS)
         try:
             body = response.read_all(_ANSWER_SECONDS, _MAX_BYTES)

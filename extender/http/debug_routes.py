@@ -9,7 +9,7 @@ from flask import Flask, Response, request
 from extender.checks.runtimeclasses import check_classes
 from extender.http.errors import NotFoundError
 from extender.http.routing import Turn
-from extender.http.service import ERROR_PREFIX, Service, UndecidedError
+from extender.http.service import Service
 from extender.http.verb_routes import PrioritizeRoute
 from extender.names import NameRun, text_of
 from extender.objects import RuntimeClass
@@ -29,6 +29,7 @@ from extender.printing.documents import (
 from extender.printing.similar import did_you_mean
 from extender.printing.tables import Screen
 from extender.snapshot import Snapshot
+from extender.undecided import not_synced
 from extender.verbs.explain import explain
 from extender.verbs.explain.candidates import described_nodes, nodes_of
 from extender.verbs.explain.scores import NodeScore, explain_scores
@@ -198,9 +199,9 @@ class DebugRoutes:
     @staticmethod
     def _check_synced(snapshot: Snapshot, *, nodes: bool) -> None:
         if not snapshot.runtime_classes_synced:
-            raise UndecidedError(f"{ERROR_PREFIX}RuntimeClasses not synced yet")
+            raise not_synced("RuntimeClasses")
         if nodes and not snapshot.nodes_synced:
-            raise UndecidedError(f"{ERROR_PREFIX}nodes not synced yet")
+            raise not_synced("nodes")
 
 
 def _class_of(snapshot: Snapshot, name: str) -> RuntimeClass:

@@ -11,12 +11,7 @@ from extender.objects import Pod, RuntimeClass
 from extender.predicates.runtimeclass import Policy
 from extender.refused import RefusedPods
 from extender.snapshot import Snapshot
-from extender.undecided import ERROR_PREFIX as ERROR_PREFIX
-from extender.undecided import UndecidedError as UndecidedError
-from extender.verbs.class_lookup import RuntimeClassLookup as RuntimeClassLookup
-from extender.verbs.class_lookup import SnapshotSource as SnapshotSource
-from extender.verbs.class_lookup import find_class
-from extender.verbs.class_lookup import no_lookup as no_lookup
+from extender.verbs.class_lookup import RuntimeClassLookup, SnapshotSource, find_class, no_lookup
 from extender.verbs.nodes import Support
 from extender.verbs.prioritize import Preferences
 from extender.wire.node_items import SeenNodes

@@ -8,12 +8,12 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from extender.http.service import Service, UndecidedError, no_node_events
+from extender.http.service import Service, no_node_events
 from extender.metrics import class_label
 from extender.names import NameRun
 from extender.objects import Pod, RuntimeClass
 from extender.snapshot import Snapshot
-from extender.undecided import WouldWaitError, not_synced
+from extender.undecided import UndecidedError, WouldWaitError, not_synced
 from extender.verbs.filter import (
     FilterResult,
     filter_names,

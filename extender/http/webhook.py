@@ -13,8 +13,8 @@ from extender.admission.merging import Merge
 from extender.admission.request import AdmissionRequest
 from extender.http.health import Health
 from extender.http.routing import Route, Threads, VerbRoute
-from extender.http.service import RuntimeClassLookup, SnapshotSource, no_lookup
 from extender.metrics import Metrics
+from extender.verbs.class_lookup import RuntimeClassLookup, SnapshotSource, no_lookup
 from extender.verbs.review import Answer, NamespaceAnnotation, Operation, Outcome, Reviewer
 from extender.verdict import shown
 from extender.wire.review import decode_review, encode_answer

@@ -10,15 +10,15 @@ from extender.admission.default_class import DEFAULT_ANNOTATION
 from extender.admission.merging import Merge
 from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.following_manifests import ManifestFollower
+from extender.cluster.kinds import NAMESPACES
 from extender.cluster.live import LiveCluster
 from extender.cluster.manifests import Manifests, Signature
-from extender.cluster.namespaces import NAMESPACES, NamespaceFeed
+from extender.cluster.namespaces import NamespaceFeed
 from extender.cluster.store import SnapshotStore
 from extender.flags import UsageError
 from extender.http.app import create_ops_app, create_webhook_app
 from extender.http.health import Health
 from extender.http.routing import Threads
-from extender.http.service import RuntimeClassLookup, no_lookup
 from extender.http.webhook import WebhookService
 from extender.metrics import CacheCollector, Metrics
 from extender.serving.gunicorn_worker import Running
@@ -30,6 +30,7 @@ from extender.serving.sources import (
     readiness_line,
     run,
 )
+from extender.verbs.class_lookup import RuntimeClassLookup, no_lookup
 from extender.verbs.review import NamespaceAnnotation
 
 _LOG: Final = logging.getLogger(__name__)

@@ -6,9 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from extender.cluster.feeds import RuntimeClassFeed
 from tests.fakes.apiserver import RUNTIME_CLASSES, FakeApiServer, Request
-from tests.fakes.following import Following, config_for, following
+from tests.fakes.following import Following, NotedClasses, config_for, following
 from tests.processes import until
 from tests.vectors_file import vectors
 
@@ -43,9 +42,10 @@ def expected_steps(requests: list[dict[str, str]]) -> str:
 
 def held(run: Following) -> dict[str, str]:
     """The classes in the snapshot with their resourceVersions."""
-    assert isinstance(run.feed, RuntimeClassFeed)
+    assert isinstance(run.feed, NotedClasses)
+    handed = run.feed.handed
     names = run.store.snapshot.runtime_classes
-    return {name: str(run.feed.revision_of(name)) for name in names}
+    return {name: str(handed[name.encode()].revision) for name in names}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -3,14 +3,14 @@
 import contextlib
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from extender.cluster.api_connection import ApiConnection
 from extender.cluster.cluster_config import ClusterConfig
-from extender.cluster.feeds import Feed, NodeFeed, RuntimeClassFeed
+from extender.cluster.feeds import Feed, HeldClass, NodeFeed, RuntimeClassFeed
 from extender.cluster.kinds import NODES, RUNTIME_CLASSES
 from extender.cluster.list_watch import Backoff, ListWatch, Reason
 from extender.cluster.reflector import Reflector
@@ -20,6 +20,16 @@ from tests.processes import until
 
 #: A wait of the reflector takes this long at the most, so that a fault that lasts is no busy loop.
 PAUSE = 0.002
+
+
+class NotedClasses(RuntimeClassFeed):
+    """RuntimeClasses, and what was handed to the store last."""
+
+    handed: Mapping[bytes, HeldClass] = {}
+
+    def _replace(self, held: Mapping[bytes, HeldClass]) -> None:
+        self.handed = held
+        super()._replace(held)
 
 
 @dataclass
@@ -51,7 +61,7 @@ def following(
 ) -> Iterator[Following]:
     """Follow RuntimeClasses, or nodes; on leaving, the reflector's thread must end at once."""
     store = SnapshotStore()
-    feed = NodeFeed(store) if nodes else RuntimeClassFeed(store)
+    feed = NodeFeed(store) if nodes else NotedClasses(store)
     chance = random.Random(1).random
     list_watch = ListWatch(
         Backoff(lambda: 0.0, chance=chance), watch_list=watch_list, chance=chance
@@ -78,11 +88,12 @@ def following(
         pause=pause,
     )
     run = Following(store, feed, reflector, list_watch, pauses=pauses)
-    reflector.start()
+    thread = threading.Thread(target=reflector.run, name="reflector-faked", daemon=True)
+    thread.start()
     try:
         yield run
-        assert reflector.is_alive, "the thread is lost"
+        assert thread.is_alive(), "the thread is lost"
     finally:
         reflector.stop()
-        reflector.join(5.0)
-    assert not reflector.is_alive, "the thread does not end"
+        thread.join(5.0)
+    assert not thread.is_alive(), "the thread does not end"

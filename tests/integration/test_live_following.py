@@ -42,7 +42,7 @@ def test_a_heartbeat_changes_no_snapshot(tmp_path: Path) -> None:
             server.put(NODES, node("n1", {"k": "v"}, handlers=["", "runsc"], heartbeat=1))
             # Some runtimes report their handlers in changing order.
             server.put(NODES, node("n1", {"k": "v"}, handlers=["runsc", ""]))
-            until(lambda: run.feed.revision_of("n1") == server.revision)
+            until(lambda: run.list_watch.resource_version == str(server.revision))
             assert run.store.snapshot is before
             assert run.events.count("MODIFIED") == 2
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from extender.http.service import UndecidedError
+from extender.undecided import UndecidedError
 from tests.reviews import Webhook
 
 CLUSTER = "runtimeclass-extender/is-default-class"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from extender.http.service import UndecidedError
 from extender.objects import RuntimeClass
+from extender.undecided import UndecidedError
 from extender.validation import parse_quantity, validate_runtimeclass
 from tests.reviews import Response, Webhook, response_of, review
 
