@@ -8,7 +8,7 @@ from typing import Final
 from extender import __version__
 from extender.commands.arguments import PLUGIN, Command, Entry
 from extender.environment import PURE_PYTHON, check_spelling, unread_variables, variables_of
-from extender.flags import EXIT_USAGE, PROGRAM, UsageError
+from extender.flags import EXIT_USAGE, PROGRAM, UsageError, words_meant
 from extender.serving import logs
 from extender.streams import say, standard_streams, write_out
 
@@ -125,7 +125,8 @@ def _run_words(program: str, known: Mapping[str, Entry], words: Sequence[str]) -
     if words[0] == _COMPLETE:
         return _complete(program, known, words[1:])
     if words[0] not in known:
-        say(f"{program}: unknown command {words[0]!r}; see {program} --help")
+        near = words_meant(words[:1], known) or ";"
+        say(f"{program}: unknown command {words[0]!r}{near} see {program} --help")
         return EXIT_USAGE
     command = known[words[0]].load()
     try:

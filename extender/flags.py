@@ -7,8 +7,9 @@ import argparse
 import ipaddress
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
 from extender.streams import say
@@ -18,6 +19,9 @@ EXIT_USAGE: Final = 2
 
 _TRUE: Final = frozenset({"1", "t", "true"})
 _FALSE: Final = frozenset({"0", "f", "false"})
+
+#: Characters of a misspelt word: comparing takes time by the square of them.
+_MAX_COMPARED: Final = 100
 
 
 class UsageError(Exception):
@@ -46,6 +50,19 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if self.is_ipv6 else f"{self.host}:{self.port}"
+
+
+def words_meant(words: Iterable[str], known: Iterable[str]) -> str:
+    """What the first of the words that looks like a known one may have been meant for.
+
+    The end of a sentence; empty where none looks like any.
+    """
+    spellings = sorted(known)
+    for word in words:
+        near = get_close_matches(word.partition("=")[0][:_MAX_COMPARED], spellings, 1)
+        if near:
+            return f"; did you mean {near[0]}?"
+    return ""
 
 
 def boolean(text: str) -> bool:
@@ -138,9 +155,22 @@ class CommandParser(argparse.ArgumentParser):
         )
         self.command = command
 
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """The flags of a command line; what is wrong ends the program.
+
+        As parse_args does, which does not say what an unknown flag may have been meant for.
+        """
+        flags, unknown = self.parse_known_args(words)
+        if unknown:
+            flagged = (word for word in unknown if word.startswith("-"))
+            near = words_meant(flagged, self.options())
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
+        return flags
+
     def error(self, message: str) -> NoReturn:
         one_line = " ".join(message.split())
-        say(f"{self.prog}: {one_line}; see {self.prog} --help")
+        see = "" if one_line.endswith("?") else ";"
+        say(f"{self.prog}: {one_line}{see} see {self.prog} --help")
         sys.exit(EXIT_USAGE)
 
     def format_help(self) -> str:

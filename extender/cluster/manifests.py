@@ -32,7 +32,7 @@ from extender.decoding import (
 )
 from extender.input_files import FileError, read_file
 from extender.objects import Node, Pod, RuntimeClass
-from extender.validation import validate_node_name, validate_runtimeclass
+from extender.validation import unreadable_amount, validate_node_name, validate_runtimeclass
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
@@ -273,7 +273,8 @@ def _take_runtime_class(document: Raw, loaded: Manifests) -> None:
     plain = decode(document, dict)
     errors = validate_runtimeclass(plain)
     if errors:
-        raise ManifestError(f"{_named('RuntimeClass', _name_of(document))}: {errors[0].text}")
+        text = unreadable_amount(errors[0], plain) or errors[0].text
+        raise ManifestError(f"{_named('RuntimeClass', _name_of(document))}: {text}")
     runtime_class = runtime_class_of(convert(plain, RawRuntimeClass))
     if runtime_class.name in loaded.runtime_classes:
         loaded.tell_twice(_named("RuntimeClass", runtime_class.name))

@@ -44,6 +44,9 @@ _NOT_FOUND: Final = 404
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
 
+#: Said of a 403.
+_WHO_MAY: Final = "ClusterRole runtimeclass-viewer of scheduler-config/viewer gives the right"
+
 
 class ReadError(Exception):
     """The cluster could not be read; one line that says what was asked and why it failed."""
@@ -168,6 +171,7 @@ class ClusterReader:
 
     def _check(self, path: str, status: int, body: bytes) -> None:
         if status != _OK:
-            said = shown(status_of(body).message)
-            error = ForbiddenError if status == _FORBIDDEN else ReadError
-            raise error(f"{self._config.host}{path}: {status} {said}".rstrip())
+            said = f"{self._config.host}{path}: {status} {shown(status_of(body).message)}".rstrip()
+            if status == _FORBIDDEN:
+                raise ForbiddenError(f"{said}; {_WHO_MAY}")
+            raise ReadError(said)

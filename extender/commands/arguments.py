@@ -49,7 +49,7 @@ class Command:
     def parse(self, program: str, argv: Sequence[str]) -> argparse.Namespace:
         """The flags of a command line and of the environment; what is wrong ends the program."""
         parser = self.parser(program)
-        return parser.parse_args(with_environment(parser, argv, os.environ))
+        return parser.read(with_environment(parser, argv, os.environ))
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,10 +92,9 @@ def _check(program: str, flags: argparse.Namespace) -> int:
         if not (state.snapshot.runtime_classes or state.snapshot.nodes or state.pods.pending()):
             raise UsageError("there is no RuntimeClass, Node or Pod: nothing was checked")
         findings += _check_cluster(state, policy_of(flags), program)
-        looked_at.append(
-            f"{len(state.snapshot.runtime_classes)} RuntimeClasses,"
-            f" {len(state.snapshot.nodes)} nodes"
-        )
+        classes, nodes = len(state.snapshot.runtime_classes), len(state.snapshot.nodes)
+        looked_at.append(f"{classes} RuntimeClass{'' if classes == 1 else 'es'}")
+        looked_at.append(f"{nodes} node{'' if nodes == 1 else 's'}")
         try:
             findings += check_pods(state.pods.pending().values(), state.snapshot.runtime_classes)
         except NotAllowedError as error:

@@ -31,7 +31,10 @@ def _add_flags(parser: CommandParser) -> None:
 
 
 def _nodes(program: str, flags: argparse.Namespace) -> int:
-    """Exit code 0 when some node matches, 1 when none does. Raises UsageError."""
+    """Exit code 0 when some node matches, 1 when none does.
+
+    Raises UsageError, also where no Node is known, which says nothing about the class.
+    """
     state = load_cluster(source_of(flags), Progress())
     for warning in state.warnings:
         warn(f"{program} nodes", warning)
@@ -44,6 +47,8 @@ def _nodes(program: str, flags: argparse.Namespace) -> int:
             f'RuntimeClass "{shown(flags.runtimeclass)}" not found'
             f"{near or f'; there are: {there_are[:1000]}'}"
         )
+    if not snapshot.nodes:
+        raise UsageError("no Node is known: which nodes match the RuntimeClass cannot be told")
     nodes = nodes_of_class(runtime_class, snapshot, policy_of(flags))
     states = states_of(nodes.matching[: flags.limit], snapshot)
     document = class_nodes_document(runtime_class.name, nodes, states, flags.limit)

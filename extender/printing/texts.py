@@ -188,8 +188,15 @@ def class_nodes_text(document: Document, screen: Screen) -> str:
     rows: list[Row] = [
         [Cell(shown(each), Colour.GOOD), _safe(", ".join(state.get(each, ())))] for each in matching
     ]
+    refused = sum(each["count"] for each in others)
+    unnamed = document["leftOut"] - sum(each["count"] - len(each["nodes"]) for each in others)
+    match = len(matching) + unnamed
     parts = [
-        _heading(screen, f"Nodes that match RuntimeClass {shown(document['runtimeClass'])}:"),
+        _heading(
+            screen,
+            f"Nodes that match RuntimeClass {shown(document['runtimeClass'])},"
+            f" {match} of {match + refused}:",
+        ),
         table(screen, ("NODE", "STATE"), rows) if any(state.values()) else _list(screen, matching),
     ]
     if others:

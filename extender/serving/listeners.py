@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from extender.flags import Address, UsageError
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
@@ -92,8 +93,15 @@ def listen_on(address: Address, flag: str) -> socket.socket:
     return listener
 
 
+#: The addresses that stand for all, and what reaches a socket there from this machine.
+_LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (compared, not bound)
+
+
 def announce(listener: socket.socket, tls: bool) -> str:
     """The URL of a listening socket, as a person on this machine would type it."""
     host, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 (compared, not bound)
-    return f"http{'s' if tls else ''}://{Address(host, port)}"
+    return f"http{'s' if tls else ''}://{Address(_LOOPBACK.get(host, host), port)}"
+
+
+def hears_all_addresses(listener: socket.socket) -> bool:
+    return listener.getsockname()[0] in _LOOPBACK

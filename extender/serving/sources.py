@@ -21,7 +21,13 @@ from extender.cluster.manifests import (
 from extender.flags import UsageError
 from extender.serving import logs
 from extender.serving.gunicorn_worker import Application, Running
-from extender.serving.listeners import ListenOptions, announce, check_tls_files, listen_on
+from extender.serving.listeners import (
+    ListenOptions,
+    announce,
+    check_tls_files,
+    hears_all_addresses,
+    listen_on,
+)
 from extender.streams import say
 
 _LOG: Final = logging.getLogger(__name__)
@@ -71,11 +77,19 @@ def run(
     preloaded = _preload(source)
     listener = listen_on(listen.bind, "--bind")
     ops_listener = listen_on(listen.ops_bind, "--ops-bind") if listen.ops_bind else None
+    if not (listen.tls_cert_file or listen.bind.is_loopback):
+        _LOG.warning(
+            "--bind %s without TLS: whoever reaches this address may ask about nodes and"
+            " RuntimeClasses; --tls-cert-file, --tls-private-key-file and --client-ca-file let in"
+            " only those who have a certificate",
+            listen.bind,
+        )
     url = announce(listener, bool(listen.tls_cert_file))
-    hints = [("listening on", url, line_to_try(_curl(listen), url, preloaded))]
+    hints = [(listener, "listening on", url, line_to_try(_curl(listen), url, preloaded))]
     if ops_listener is not None:
-        hints.append(("probes and metrics on", announce(ops_listener, tls=False), ""))
-    for what, where, line in hints:
+        hints.append((ops_listener, "probes and metrics on", announce(ops_listener, tls=False), ""))
+    for heard, what, url, line in hints:
+        where = f"{url} and all other addresses" if hears_all_addresses(heard) else url
         if listen.log_format == "json":
             _LOG.info("%s %s", what, where, extra={"try": line} if line else {})
         else:

@@ -5,6 +5,7 @@ Answers are lists of FieldError, empty for a valid object, in the texts of the A
 
 from extender.validation.errors import FieldError
 from extender.validation.name_rules import validate_node_name
+from extender.validation.overhead import unreadable_amount
 from extender.validation.quantity import (
     amounts_equal_in_pods,
     canonical_quantity,
@@ -19,6 +20,7 @@ __all__ = [
     "canonical_quantity",
     "parse_quantity",
     "trimmed_quantity",
+    "unreadable_amount",
     "validate_node_name",
     "validate_runtimeclass",
 ]

@@ -6,6 +6,10 @@ Upstream: k8s.io/apimachinery/pkg/util/validation/field/errors.go, v0.36.2.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+#: The type of an error of what does not decode.
+UNREADABLE: Final = "FieldValueTypeInvalid"
 
 _ESCAPES = {
     "\a": "\\a",
@@ -77,7 +81,7 @@ def type_invalid(field: str, detail: str) -> FieldError:
     The API server answers HTTP 400 then; its texts depend on the Go version, these do not.
     """
     text = f"{field}: {detail}" if field else detail
-    return FieldError(field, text, "FieldValueTypeInvalid")
+    return FieldError(field, text, UNREADABLE)
 
 
 def go_quote(text: str) -> str:

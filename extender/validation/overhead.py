@@ -7,8 +7,16 @@ container, which is why its errors name ``overhead.limits``.
 
 from collections.abc import Mapping
 from decimal import ROUND_UP, Decimal
+from typing import Any, Final
 
-from extender.validation.errors import FieldError, forbidden, go_json, go_quote, invalid
+from extender.validation.errors import (
+    UNREADABLE,
+    FieldError,
+    forbidden,
+    go_json,
+    go_quote,
+    invalid,
+)
 from extender.validation.fields import FieldTypeError, read_object, read_text
 from extender.validation.name_rules import label_key_faults
 from extender.validation.quantity import (
@@ -19,6 +27,13 @@ from extender.validation.quantity import (
 )
 
 HUGE_PAGES_PREFIX = "hugepages-"
+
+#: Where the amounts stand in a RuntimeClass.
+_POD_FIXED: Final = "overhead.podFixed"
+
+#: Characters of an amount that are shown to a person.
+_MAX_SHOWN: Final = 100
+
 _CONTAINER_RESOURCES = {"cpu", "memory", "ephemeral-storage"}
 _STANDARD_RESOURCES = _CONTAINER_RESOURCES | {
     "requests.cpu",
@@ -79,6 +94,19 @@ def _quantity_text(value: object, field: str) -> str:
     if isinstance(value, str):
         return trimmed_quantity(read_text(value, field))
     return go_json(None)  # no quantity: let the parser refuse it with Go's text
+
+
+def unreadable_amount(error: FieldError, obj: Mapping[str, Any]) -> str:
+    """The error of an amount that is no quantity, for a person: with the amount, without a grammar.
+
+    obj is the RuntimeClass that has it. Empty for any other error.
+    """
+    name = error.field.removeprefix(f"{_POD_FIXED}[").removesuffix("]")
+    if error.type != UNREADABLE or f"{_POD_FIXED}[{name}]" != error.field:
+        return ""
+    amount = go_json(obj["overhead"]["podFixed"].get(name))
+    shown = amount if len(amount) <= _MAX_SHOWN else f"{amount[:_MAX_SHOWN]}…"
+    return f"{error.field}: {shown} is no quantity, such as 250m, 1.5 or 128Mi"
 
 
 def overhead_errors(pod_fixed: Mapping[str, str], field: str) -> list[FieldError]:

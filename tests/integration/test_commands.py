@@ -94,6 +94,11 @@ def test_a_command_and_an_endpoint_answer_the_same() -> None:
         pytest.param(
             ["explain", "default/kata", *PODS], "no Node is known", id="a pod and no node"
         ),
+        pytest.param(
+            ["nodes", "kata", "--manifests", str(SAMPLES / "cluster" / "runtimeclasses.yaml")],
+            "no Node is known",
+            id="a class and no node",
+        ),
         pytest.param(["explain", "-f", "/none", *CLUSTER], "No such file", id="no such file"),
         pytest.param(
             ["explain", "-f", str(SAMPLES / "pods" / "pods.yaml"), *CLUSTER],
@@ -167,6 +172,23 @@ def test_a_cluster_without_any_object_was_not_checked(tmp_path: Path) -> None:
         result = run("check", "--kubeconfig", str(tmp_path / "kubeconfig"))
     assert (result.returncode, result.stdout) == (2, "")
     assert "nothing was checked" in result.stderr
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_how_many_nodes_match_is_said_whatever_the_limit(limit: int) -> None:
+    result = run("nodes", "gvisor", "--limit", str(limit), *CLUSTER)
+    assert result.stdout.startswith("Nodes that match RuntimeClass gvisor, 3 of 13:\n")
+
+
+def test_one_of_a_kind_is_counted_in_the_singular(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: a}\nhandler: a\n"
+        "---\napiVersion: v1\nkind: Node\nmetadata: {name: n}\n"
+    )
+    result = run("check", "--manifests", str(tmp_path))
+    assert result.stdout.endswith(" in 1 RuntimeClass, 1 node\n")
+    sample = run("check", *CLUSTER)
+    assert sample.stdout.endswith(" RuntimeClasses, 13 nodes\n")
 
 
 def test_a_pipe_of_a_shell_is_read_as_a_file_is() -> None:

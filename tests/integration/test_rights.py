@@ -135,6 +135,7 @@ def test_what_may_not_be_read_is_told_in_one_line(
     result = ask(command, config)
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert f'403 {right[1]} is forbidden: User "me" cannot {right[2]}' in result.stderr
+    assert "ClusterRole runtimeclass-viewer of scheduler-config/viewer" in result.stderr
 
 
 def test_all_commands_answer_under_the_shipped_viewer_role(

@@ -417,6 +417,24 @@ def test_a_stop_at_any_time_is_heeded(line: str) -> None:
             assert server.stop() in ((0, -signal.SIGTERM) if line == "listening on" else (0,))
 
 
+@pytest.mark.parametrize(
+    ("bind", "every", "warned"),
+    [
+        pytest.param("127.0.0.1:0", False, False, id="loopback"),
+        pytest.param("0.0.0.0:0", True, True, id="all addresses"),
+        pytest.param("[::]:0", True, True, id="all addresses, IPv6"),
+    ],
+)
+def test_listening_beyond_this_machine_without_tls_is_said_and_warned_of(
+    bind: str, every: bool, warned: bool
+) -> None:
+    with running("serve", "--bind", bind, "--manifests", str(SAMPLES / "cluster")) as server:
+        line = server.wait_for_line("listening on")
+        assert (" and all other addresses (Ctrl-C stops)" in line.string) is every
+        assert server.request("GET", "/livez")[1] == b"ok"
+        assert (f"WARNING --bind {bind} without TLS: " in server.log) is warned
+
+
 def test_a_log_that_nobody_reads_delays_no_verb() -> None:
     """stderr is a pipe that is full after some hundred lines."""
     command = [sys.executable, "-m", "extender", "serve", "-v", "--bind", "127.0.0.1:0"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.cli import COMMANDS, PLUGIN_COMMANDS
+from extender.cli import COMMANDS, PLUGIN_COMMANDS, main
 from extender.commands.arguments import PLUGIN
 from extender.environment import (
     PREFIX,
@@ -18,7 +18,7 @@ from extender.environment import (
     variables_of,
     with_environment,
 )
-from extender.flags import PROGRAM, Address, CommandParser, UsageError, address
+from extender.flags import PROGRAM, Address, CommandParser, UsageError, address, words_meant
 
 
 def parser() -> CommandParser:
@@ -34,7 +34,7 @@ def parser() -> CommandParser:
 def parse(*words: str, **environ: str) -> argparse.Namespace:
     made = parser()
     names = {f"RUNTIMECLASS_EXTENDER_SERVE_{name}": text for name, text in environ.items()}
-    return made.parse_args(with_environment(made, words, names))
+    return made.read(with_environment(made, words, names))
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,43 @@ def test_what_is_wrong_ends_with_code_2_and_one_line(
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert all(f"RUNTIMECLASS_EXTENDER_SERVE_{name}" in said for name in environ)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["--bnd", "::1"], "--bnd; did you mean --bind? see ", id="a flag"),
+        pytest.param(["--watchlist=false"], "; did you mean --watch-list? see ", id="with a value"),
+        pytest.param(["-bind=a"], "; did you mean --bind? see ", id="one dash too few"),
+        pytest.param(["--zzz"], "unrecognized arguments: --zzz; see ", id="like no flag"),
+        pytest.param(["a", "bind"], "unrecognized arguments: bind; see ", id="no flag at all"),
+    ],
+)
+def test_a_misspelt_flag_is_told_what_it_may_have_been_meant_for(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse(*words)
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        pytest.param("explian", "'explian'; did you mean explain? see ", id="misspelt"),
+        pytest.param("get", "unknown command 'get'; see ", id="like no command"),
+    ],
+)
+def test_a_misspelt_command_is_told_what_it_may_have_been_meant_for(
+    word: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_misspelt_word_of_any_length_is_compared_in_no_time() -> None:
+    """At 100 characters; of a million the comparison would take minutes."""
+    assert words_meant(["--bind" * 200_000], ["--bind"]) == ""
 
 
 # The help

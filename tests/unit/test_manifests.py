@@ -83,6 +83,19 @@ def test_a_time_in_yaml_stays_the_string_it_is(tmp_path: Path) -> None:
             'RuntimeClass "kata": handler: Invalid value: "Kata"',
             id="handler of a class",
         ),
+        pytest.param(
+            f"{CLASS}overhead: {{podFixed: {{memory: 128 MB}}}}\n",
+            'RuntimeClass "kata": overhead.podFixed[memory]: "128 MB" is no quantity, such as',
+            id="amount of an overhead",
+        ),
+        pytest.param(
+            f"{CLASS}overhead: {{podFixed: {{cpu: true}}}}\n",
+            "overhead.podFixed[cpu]: true is no quantity, such as",
+            id="boolean amount",
+        ),
+        pytest.param(
+            f"{CLASS}overhead: {{podFixed: 5}}\n", "overhead.podFixed: Invalid type", id="amounts"
+        ),
         pytest.param('{"kind": "Node", "metadata": {"name": 5}}', "metadata.name", id="JSON name"),
         pytest.param("{" * 5000, "nested more than 200 levels", id="nested deeply"),
     ],
