@@ -114,6 +114,26 @@ class Features(NamedTuple):
 _NO_FEATURES: Final = Features()
 
 
+#: Amounts by resource, as numbers; whoever has them says in which unit.
+Amounts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PodResources:
+    """What a pod asks for, in billionths.
+
+    init_containers: requests of each, and whether it is restarted, which makes it a sidecar.
+    pod_level: spec.resources.requests; None where there are none. No key.
+    """
+
+    containers: tuple[Amounts, ...] = ()
+    init_containers: tuple[tuple[Amounts, bool], ...] = ()
+    pod_level: Amounts | None = None
+    overhead: Amounts = field(default_factory=lambda: MappingProxyType({}))
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
+
+
 @dataclass(frozen=True, slots=True)
 class SelectorRequirement:
     """One matchExpressions or matchFields entry of a node selector term."""

@@ -5,9 +5,10 @@ Answers are lists of FieldError, empty for a valid object, in the texts of the A
 
 from extender.validation.errors import FieldError
 from extender.validation.name_rules import validate_node_name
-from extender.validation.overhead import unreadable_amount
+from extender.validation.overhead import is_scalar_resource, unreadable_amount
 from extender.validation.quantity import (
     amounts_equal_in_pods,
+    billionths,
     canonical_quantity,
     parse_quantity,
     trimmed_quantity,
@@ -17,7 +18,9 @@ from extender.validation.runtimeclass import validate_runtimeclass
 __all__ = [
     "FieldError",
     "amounts_equal_in_pods",
+    "billionths",
     "canonical_quantity",
+    "is_scalar_resource",
     "parse_quantity",
     "trimmed_quantity",
     "unreadable_amount",

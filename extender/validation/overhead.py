@@ -149,6 +149,18 @@ def _amount_errors(name: str, text: str, path: str) -> list[FieldError]:
     return errors
 
 
+def is_scalar_resource(name: str) -> bool:
+    """Whether kube-scheduler counts a resource beside cpu, memory and ephemeral-storage.
+
+    Upstream: pkg/scheduler/util/utils.go IsScalarResourceName, v1.36.2.
+    """
+    return (
+        name.startswith((HUGE_PAGES_PREFIX, "attachable-volumes-"))
+        or "kubernetes.io/" in name
+        or _is_extended(name)
+    )
+
+
 def _is_native(name: str) -> bool:
     return "/" not in name or "kubernetes.io/" in name
 

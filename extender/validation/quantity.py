@@ -88,6 +88,22 @@ def amounts_equal_in_pods(a: str, b: str) -> bool:
     return _in_thousandths(a) == _in_thousandths(b)
 
 
+#: More than any amount that kube-scheduler counts with; what is larger counts as this.
+_MOST_BILLIONTHS = 2**63 * 10**9
+
+
+def billionths(text: str) -> int:
+    """A quantity in billionths of its unit, the finest there is; up to 2**63 whole units.
+
+    Raises ValueError.
+    """
+    value = parse_quantity(text)
+    if value.adjusted() >= _INT64_DIGITS:
+        return _MOST_BILLIONTHS if value > 0 else -_MOST_BILLIONTHS
+    with localcontext(prec=len(text) + _SPARE_DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN):
+        return min(int(value.scaleb(9)), _MOST_BILLIONTHS)
+
+
 def _in_thousandths(text: str) -> Decimal:
     value = parse_quantity(text)
     with localcontext(prec=len(text) + _SPARE_DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN):

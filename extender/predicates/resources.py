@@ -1,0 +1,172 @@
+"""Whether an empty node has what a pod asks for: NodeResourcesFit without other pods.
+
+Follows fitsRequest of pkg/scheduler/framework/plugins/noderesources/fit.go and PodRequests of
+k8s.io/component-helpers/resource, v1.36.2. What other pods use is not looked at, nor what a
+DeviceClass offers as an extended resource (gate DRAExtendedResource).
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from extender.objects import Amounts, PodResources
+from extender.validation import is_scalar_resource
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+PODS: Final = "pods"
+_HUGE_PAGES: Final = "hugepages-"
+
+#: What a marked pod asks for and kube-scheduler leaves to its extenders (ignoredByScheduler).
+MARK: Final = "runtimeclass-extender/pod"
+
+#: kube-scheduler's own order; others follow by name.
+_ORDER: Final = {name: rank for rank, name in enumerate((PODS, CPU, MEMORY, EPHEMERAL_STORAGE))}
+
+#: Billionths, as amounts are kept, in what kube-scheduler counts in: thousandths of a CPU, and of
+#: all else whole units.
+_MILLI: Final = 10**6
+_WHOLE: Final = 10**9
+
+#: Pod-level requests that count (IsSupportedPodLevelResource).
+_POD_LEVEL: Final = frozenset({CPU, MEMORY})
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a pod asks of a node, in thousandths of a CPU and whole units of all else.
+
+    total includes overhead, which is the part of it that the RuntimeClass has added.
+    """
+
+    total: Amounts
+    overhead: Amounts
+
+    @cached_property
+    def own(self) -> Amounts:
+        """The total without the overhead."""
+        return {name: value - self.overhead.get(name, 0) for name, value in self.total.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Insufficient:
+    """A resource of which a node has less than is asked, in the units of Request.
+
+    overhead is the part of asked that comes from the RuntimeClass.
+    """
+
+    resource: str
+    asked: int
+    overhead: int
+    allocatable: int
+
+
+def request_of(resources: PodResources, overhead: Amounts | None = None) -> Request:
+    """What the pod asks for.
+
+    overhead: in billionths, instead of the pod's own, which admission has yet to set.
+
+    1. The containers' requests and those of restartable init containers (sidecars) are added up.
+    2. An init container needs its own and those of the sidecars started before it; the largest of
+       these is the least, for each resource by itself.
+    3. Pod-level requests for cpu, memory and huge pages take the place of both.
+    4. Overhead is added.
+    """
+    total = Counter[str]()
+    for amounts in resources.containers:
+        _add(total, amounts)
+    sidecars, needed = Counter[str](), dict[str, int]()
+    for amounts, restarts in resources.init_containers:
+        if restarts:
+            _add(total, amounts)
+            _add(sidecars, amounts)
+            running: Mapping[str, int] = sidecars
+        else:
+            running = sidecars.copy()
+            _add(running, amounts)
+        for name, value in running.items():
+            needed[name] = max(needed.get(name, 0), value)
+    for name, value in needed.items():
+        total[name] = max(total[name], value)
+    for name, value in (resources.pod_level or {}).items():
+        if name in _POD_LEVEL or name.startswith(_HUGE_PAGES):
+            total[name] = value
+    overhead = resources.overhead if overhead is None else overhead
+    _add(total, overhead)
+    return Request(counted(total), counted(overhead))
+
+
+def _add(total: Counter[str], amounts: Amounts) -> None:
+    # Not Counter.update: it is slower, and + drops what is not positive.
+    for name, value in amounts.items():
+        total[name] += value
+
+
+def counted(amounts: Amounts) -> Amounts:
+    """Billionths as kube-scheduler counts them, rounded up; what it does not count is left out."""
+    return {
+        name: -(-value // (_MILLI if name == CPU else _WHOLE))
+        for name, value in amounts.items()
+        if name in _ORDER or is_scalar_resource(name)
+    }
+
+
+_IGNORED: Final = frozenset({MARK})
+
+
+def insufficient(
+    request: Request, allocatable: Amounts, ignored: Collection[str] = _IGNORED
+) -> list[Insufficient]:
+    """Every resource that an empty node lacks, in kube-scheduler's order; empty where it fits.
+
+    allocatable: the node's status.allocatable by `counted`. A node that does not say how many pods
+    it may have is not held to that: every kubelet says it, a manifest may have left it out.
+    ignored: extended resources that kube-scheduler does not look at.
+    """
+    return sorted(_lacking(request, allocatable, ignored), key=_rank)
+
+
+def _rank(each: Insufficient) -> tuple[int, str]:
+    return _ORDER.get(each.resource, len(_ORDER)), each.resource
+
+
+def _lacking(
+    request: Request, allocatable: Amounts, ignored: Collection[str]
+) -> Iterator[Insufficient]:
+    if allocatable.get(PODS, 1) < 1:
+        yield Insufficient(PODS, 1, 0, allocatable[PODS])
+    for name, asked in request.total.items():
+        has = allocatable.get(name, 0)
+        if asked > max(has, 0) and name != PODS and name not in ignored:
+            yield Insufficient(name, asked, request.overhead.get(name, 0), has)
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """An amount as people write it: 250m, 2, 160Mi; in the units of Request."""
+    if resource == CPU:
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    if resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith(_HUGE_PAGES):
+        return binary_text(amount)
+    return str(amount)
+
+
+def binary_text(amount: int) -> str:
+    """Bytes in the largest unit that leaves a whole number."""
+    if not amount:
+        return "0"
+    for unit in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
+        if amount % 1024:
+            return f"{amount}{unit}"
+        amount //= 1024
+    return f"{amount}Ei"
+
+
+def sum_of(overheads: Iterable[Amounts]) -> Amounts:
+    """The sum by resource, as counted."""
+    total = Counter[str]()
+    for each in overheads:
+        _add(total, each)
+    return counted(total)
