@@ -74,11 +74,19 @@ def test_a_file_is_yaml_without_duplicate_keys(file: Path) -> None:
     assert list(yaml.load_all(file.read_text(), Strict))
 
 
+#: v1 in the last of the versions only, as docs/policies.md says.
+_NEW_KINDS: Final = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+
+
 @pytest.mark.parametrize("document", _OBJECTS)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_object_fits_the_schema_of_each_supported_version(
     document: dict[str, object], version: str
 ) -> None:
+    if document["kind"] in _NEW_KINDS and version != VERSIONS[-1]:
+        with pytest.raises(kubernetes_validate.SchemaNotFoundError):
+            kubernetes_validate.validate(document, version, strict=True)
+        return
     kubernetes_validate.validate(document, version, strict=True)
 
 

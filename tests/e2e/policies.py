@@ -1,0 +1,100 @@
+"""Puts the folders of scheduler-config/policies on a cluster, and asks what becomes of a pod."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from tests.config.kustomize import printed
+from tests.config.shipped import FOLDER
+from tests.e2e.cluster import Cluster
+from tests.fakes.apiserver import Json
+from tests.processes import until
+
+POLICIES: Final = FOLDER / "policies"
+MARK: Final = "runtimeclass-extender/pod"
+
+_NAMESPACES: Final = "/api/v1/namespaces"
+ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the API server made of a pod, or why it did not take it."""
+
+    status: int
+    document: Json
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def spec(self) -> Json:
+        assert self.status == 201, self.document
+        spec: Json = self.document["spec"]
+        return spec
+
+    @property
+    def runtime_class(self) -> str | None:
+        return self.spec.get("runtimeClassName")
+
+    @property
+    def marks(self) -> list[tuple[str | None, str | None]]:
+        """The mark among the requests and the limits of each container."""
+        resources = [each.get("resources", {}) for each in self.spec["containers"]]
+        return [
+            (each.get("requests", {}).get(MARK), each.get("limits", {}).get(MARK))
+            for each in resources
+        ]
+
+    @property
+    def refusal(self) -> str:
+        assert self.status in (403, 422), self.document
+        return str(self.document["message"])
+
+
+def add_namespace(where: Cluster, name: str, **annotations: str) -> str:
+    """A new namespace; an annotation of ours is named without its prefix."""
+    ours = {
+        f"runtimeclass-extender/{key.replace('_', '-')}": text for key, text in annotations.items()
+    }
+    where.create(_NAMESPACES, {"metadata": {"name": name, "annotations": ours}})
+    return name
+
+
+def ask(
+    where: Cluster,
+    namespace: str = "default",
+    *,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Answer:
+    """A server dry run of a pod."""
+    pod = {
+        "metadata": {"name": "p", "annotations": dict(annotations or {})},
+        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
+    }
+    path = f"{_NAMESPACES}/{namespace}/pods?dryRun=All"
+    return Answer(*where.request("POST", path, pod))
+
+
+def needs_mutating_policies(where: Cluster) -> None:
+    """Skips the test where the API server has no MutatingAdmissionPolicy v1."""
+    if where.request("GET", f"{ADMISSION}/mutatingadmissionpolicies")[0] != 200:
+        pytest.skip("MutatingAdmissionPolicy is v1 since Kubernetes 1.36")
+
+
+@contextlib.contextmanager
+def applied(where: Cluster, folder: str, is_in_force: Callable[[], bool]) -> Iterator[None]:
+    """A folder as `kubectl kustomize` prints it, in force within; gone again afterwards.
+
+    kube-apiserver takes up new policies once a second.
+    """
+    text = printed(POLICIES / folder)
+    where.apply(text)
+    try:
+        until(is_in_force, 20.0)
+        yield
+    finally:
+        where.kubectl("delete", "-f", "-", stdin=text)
+        until(lambda: not is_in_force(), 20.0)

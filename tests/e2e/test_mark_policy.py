@@ -1,0 +1,189 @@
+"""scheduler-config/policies/mark on a real kube-apiserver."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+
+from tests.e2e.cluster import Cluster
+from tests.e2e.policies import (
+    ADMISSION,
+    MARK,
+    add_namespace,
+    applied,
+    ask,
+    needs_mutating_policies,
+)
+from tests.fakes.apiserver import RUNTIME_CLASSES, Json
+from tests.processes import until
+
+MARKED = [("1", "1")]
+
+
+@pytest.fixture(params=["beside", "instead"])
+def where(request: pytest.FixtureRequest) -> Cluster:
+    """With the in-tree plugin, and without it."""
+    found: Cluster = request.getfixturevalue(request.param)
+    needs_mutating_policies(found)
+    found.create(
+        RUNTIME_CLASSES,
+        {
+            "metadata": {"name": "kata"},
+            "handler": "kata",
+            "overhead": {"podFixed": {"memory": "160Mi"}},
+            "scheduling": {"nodeSelector": {"sandbox": "kata"}},
+        },
+    )
+    return found
+
+
+@pytest.fixture
+def marking(where: Cluster) -> Iterator[Cluster]:
+    with mark(where):
+        yield where
+
+
+def mark(where: Cluster) -> AbstractContextManager[None]:
+    return applied(where, "mark", lambda: ask(where, runtimeClassName="kata").marks == MARKED)
+
+
+def default_class(where: Cluster, namespace: str) -> AbstractContextManager[None]:
+    return applied(where, "default-class", lambda: ask(where, namespace).runtime_class == "kata")
+
+
+def container(**resources: dict[str, str]) -> Json:
+    return {"name": "c", "image": "i", "resources": resources}
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        pytest.param({}, {"requests": {}, "limits": {}}, id="none"),
+        pytest.param(
+            {"requests": {"cpu": "1"}}, {"requests": {"cpu": "1"}, "limits": {}}, id="requests only"
+        ),
+        pytest.param(
+            {"limits": {"cpu": "1"}},
+            {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
+            id="limits only",
+        ),
+        pytest.param(
+            {"requests": {MARK: "3"}, "limits": {MARK: "3"}},
+            {"requests": {}, "limits": {}},
+            id="more of it than one",
+        ),
+        pytest.param({"limits": {MARK: "1"}}, {"requests": {}, "limits": {}}, id="the mark itself"),
+    ],
+)
+def test_a_pod_of_a_class_keeps_its_resources_and_gets_the_mark(
+    marking: Cluster, resources: dict[str, dict[str, str]], expected: dict[str, dict[str, str]]
+) -> None:
+    spec = ask(marking, runtimeClassName="kata", containers=[container(**resources)]).spec
+    assert spec["containers"][0]["resources"] == {
+        key: {**entries, MARK: "1"} for key, entries in expected.items()
+    }
+
+
+def test_only_the_first_container_carries_the_mark(marking: Cluster) -> None:
+    containers = [{"name": name, "image": "i"} for name in "abc"]
+    answer = ask(
+        marking,
+        runtimeClassName="kata",
+        containers=containers,
+        initContainers=[{"name": "init", "image": "i"}],
+    )
+    assert answer.marks == [("1", "1"), (None, None), (None, None)]
+    assert not answer.spec["initContainers"][0].get("resources")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({}, id="no class"),
+        pytest.param({"runtimeClassName": "kata", "nodeName": "n1"}, id="has its node"),
+    ],
+)
+def test_other_pods_stay_as_they_are(marking: Cluster, spec: dict[str, Any]) -> None:
+    assert ask(marking, **spec).marks == [(None, None)]
+
+
+@pytest.mark.parametrize("containers", [[], None])
+def test_a_pod_without_containers_is_refused_in_the_usual_words(
+    marking: Cluster, containers: list[Json] | None
+) -> None:
+    refusal = ask(marking, runtimeClassName="kata", containers=containers).refusal
+    assert refusal == 'Pod "p" is invalid: spec.containers: Required value'
+
+
+def test_a_marked_pod_asked_about_again_stays_as_it_is(marking: Cluster) -> None:
+    once = ask(marking, runtimeClassName="kata").spec
+    twice = ask(marking, **{key: once[key] for key in ("runtimeClassName", "containers")}).spec
+    assert twice["containers"] == once["containers"]
+
+
+def test_pods_of_the_cluster_itself_are_marked_when_they_name_a_class(marking: Cluster) -> None:
+    assert ask(marking, "kube-system", runtimeClassName="kata").marks == MARKED
+    assert ask(marking, "kube-system").marks == [(None, None)]
+
+
+def test_a_default_class_is_marked_in_whichever_order_the_policies_are_called(
+    where: Cluster,
+) -> None:
+    """kube-apiserver draws the order of policies by lot, each time that one of them changes."""
+    namespace = add_namespace(where, f"marked-{where.port}", default_class="kata")
+    with mark(where), default_class(where, namespace), Lots(where) as draw:
+        for _ in range(8):
+            draw()
+            answer = ask(where, namespace)
+            assert (answer.runtime_class, answer.marks) == ("kata", MARKED)
+
+
+class Lots:
+    """A policy of its own that shows when the policies were taken up anew."""
+
+    _PATHS = (
+        f"{ADMISSION}/mutatingadmissionpolicies",
+        f"{ADMISSION}/mutatingadmissionpolicybindings",
+    )
+
+    def __init__(self, where: Cluster) -> None:
+        self._where = where
+        self._drawn = 0
+
+    def __enter__(self) -> Callable[[], None]:
+        policy, binding = self._PATHS
+        self._where.create(policy, self._policy())
+        self._where.create(binding, {"metadata": {"name": "lots"}, "spec": {"policyName": "lots"}})
+        return self._draw
+
+    def __exit__(self, *_: object) -> None:
+        for path in reversed(self._PATHS):
+            self._where.delete(f"{path}/lots")
+
+    def _policy(self) -> Json:
+        expression = f'Object{{metadata: Object.metadata{{labels: {{"drawn": "{self._drawn}"}}}}}}'
+        pods = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+        return {
+            "metadata": {"name": "lots"},
+            "spec": {
+                "reinvocationPolicy": "Never",
+                "matchConstraints": {"resourceRules": [{**pods, "operations": ["CREATE"]}]},
+                "mutations": [
+                    {
+                        "patchType": "ApplyConfiguration",
+                        "applyConfiguration": {"expression": expression},
+                    }
+                ],
+            },
+        }
+
+    def _draw(self) -> None:
+        self._drawn += 1
+        self._where.patch(f"{self._PATHS[0]}/lots", self._policy())
+
+        def taken_up() -> bool:
+            labels = ask(self._where).document["metadata"].get("labels", {})
+            return bool(labels.get("drawn") == str(self._drawn))
+
+        until(taken_up)
