@@ -9,29 +9,21 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
-    Histogram,
     disable_created_metrics,
 )
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from extender import __version__
+from extender.counting import RejectionsCollector, RequestsCollector, VerbCounts
 from extender.refused import RefusedPods
 from extender.snapshot import Snapshot
 from extender.verbs.nodes import Support
-from extender.verdict import Code
 
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"
 
 _PREFIX: Final = "runtimeclass_extender"
-
-# 250 µs to 5 s, the time kube-scheduler waits by default.
-_SECONDS: Final = (
-    *(0.00025, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06),
-    *(0.125, 0.25, 0.5, 1.0, 2.0, 5.0),
-)
-_NODES: Final = (1, 10, 100, 500, 1000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000)
 
 
 def class_label(name: str, known: Mapping[str, object]) -> str:
@@ -45,29 +37,17 @@ def class_label(name: str, known: Mapping[str, object]) -> str:
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-class VerbMetrics:
-    """What is counted of each request of one verb, or of the webhook's operations.
+class ReviewMetrics:
+    """What is counted of the webhook's reviews of one operation; a failure is one of them."""
 
-    Of these there are no nodes, and a failure is an admission request too.
-    """
-
-    def __init__(self, metrics: "Metrics", verb: str, *, nodes: bool = True) -> None:
-        self._metrics = metrics
-        self._verb = verb
-        self._duration = metrics.duration.labels(verb)
-        self._nodes = metrics.nodes.labels(verb) if nodes else None
-        self._succeeded = metrics.requests.labels(verb, "200")
-
-    def succeeded(self, nodes: int, seconds: float) -> None:
-        if self._nodes is not None:
-            self._nodes.observe(nodes)
-        self._succeeded.inc()
-        self._duration.observe(seconds)
+    def __init__(self, counts: VerbCounts, failed: Counter) -> None:
+        self._counts = counts
+        self._failed = failed
+        self.succeeded = counts.succeeded
 
     def failed(self, status: int) -> None:
-        self._metrics.requests.labels(self._verb, str(int(status))).inc()
-        if self._nodes is None:
-            self._metrics.admission_requests.labels(self._verb, "error").inc()
+        self._counts.failed(status)
+        self._failed.inc()
 
 
 class Metrics:
@@ -76,36 +56,12 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         registry = self.registry
-        self._children: dict[tuple[Counter, str, Code], Counter] = {}
-        self.requests = Counter(
-            f"{_PREFIX}_requests_total", "Requests answered.", ["verb", "code"], registry=registry
-        )
-        self.duration = Histogram(
-            f"{_PREFIX}_request_duration_seconds",
-            "Time from the complete request to the answer handed to the server.",
-            ["verb"],
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.nodes = Histogram(
-            f"{_PREFIX}_request_nodes",
-            "Nodes asked about in one request.",
-            ["verb"],
-            buckets=_NODES,
-            registry=registry,
-        )
-        self.nodes_rejected = Counter(
-            f"{_PREFIX}_nodes_rejected_total",
-            "Nodes refused, by RuntimeClass and reason; counts attempts.",
-            ["runtimeclass", "reason"],
-            registry=registry,
-        )
-        self.pods_rejected = Counter(
-            f"{_PREFIX}_pods_rejected_total",
-            "Filter calls that left no node, by RuntimeClass and the reason with most nodes.",
-            ["runtimeclass", "reason"],
-            registry=registry,
-        )
+        self._requests = RequestsCollector(_PREFIX, NONE)
+        self._rejections = RejectionsCollector(_PREFIX)
+        registry.register(self._requests)
+        registry.register(self._rejections)
+        self.refused_early = self._requests.refused_early
+        self.refused = self._rejections.refused
         self.watch_events = Counter(
             f"{_PREFIX}_watch_events_total",
             "Watch events received.",
@@ -143,31 +99,12 @@ class Metrics:
         )
         build.labels(__version__, platform.python_version()).set(1)
 
-    def of_verb(self, verb: str) -> VerbMetrics:
-        return VerbMetrics(self, verb)
+    def of_verb(self, verb: str) -> VerbCounts:
+        return self._requests.of_verb(verb, nodes=True)
 
-    def of_review(self, operation: str) -> VerbMetrics:
-        return VerbMetrics(self, operation, nodes=False)
-
-    def refused_early(self, status: int) -> None:
-        """Count a request turned away before it reached a verb."""
-        self.requests.labels(NONE, str(int(status))).inc()
-
-    def refused(self, runtime_class: str, counts: Mapping[Code, int], left_none: bool) -> None:
-        """Count the refusals of one filter answer; runtime_class is a class_label."""
-        for code, count in counts.items():
-            self._rejected(self.nodes_rejected, runtime_class, code).inc(count)
-        if left_none and counts:
-            most = min(counts, key=lambda code: (-counts[code], code))
-            self._rejected(self.pods_rejected, runtime_class, most).inc()
-
-    def _rejected(self, counter: Counter, runtime_class: str, code: Code) -> Counter:
-        """The child of a counter, which takes longer to find than to count with."""
-        key = (counter, runtime_class, code)
-        child = self._children.get(key)
-        if child is None:
-            child = self._children[key] = counter.labels(runtime_class, code.value)
-        return child
+    def of_review(self, operation: str) -> ReviewMetrics:
+        counts = self._requests.of_verb(operation, nodes=False)
+        return ReviewMetrics(counts, self.admission_requests.labels(operation, "error"))
 
 
 class RefusedPodsCollector(Collector):

@@ -43,8 +43,10 @@ MAX_CHUNK_OVERHEAD: Final = 16
 #: sends a second request before the first is answered.
 MAX_PIPELINED: Final = 64
 
-#: Headers that say where a request ends, and Host, which it must have.
-_READ_HERE: Final = frozenset({b"host", b"content-length", b"transfer-encoding", b"expect"})
+#: Headers that say where a request ends and how it is written, and Host, which it must have.
+_READ_HERE: Final = frozenset(
+    {b"host", b"content-length", b"transfer-encoding", b"expect", b"content-encoding"}
+)
 
 #: 10^18 bytes; longer numbers are no lengths, and int() is slow on very long ones.
 MAX_LENGTH_DIGITS: Final = 18
@@ -84,6 +86,8 @@ class Connection(asyncio.Protocol):
         self.served = False
         #: Bytes that the registry counts for it.
         self.held = 0
+        #: Where the registry has it among those that may make room.
+        self.waits_in: dict[Connection, None] | None = None
         self._transport: asyncio.Transport | None = None
         self._tls = False
         self._requests: deque[Request | Refusal] = deque()
@@ -157,6 +161,12 @@ class Connection(asyncio.Protocol):
         if self._deaf:
             return
         before = self.phase
+        if before is Phase.IDLE and len(data) <= WORTH_COUNTING:
+            known = self._all.heads.read(data)
+            if known is not None:
+                self._queued += known.size
+                self._answer(known)
+                return
         if before is Phase.IDLE or before is Phase.SILENT:
             self.phase = Phase.RECEIVING
         try:
@@ -167,6 +177,8 @@ class Connection(asyncio.Protocol):
             self._requests.append(refusal)
         if self.phase is Phase.LINGERING:
             return  # turned away meanwhile, for holding too much
+        if before is not self.phase and len(self._requests) == 1 and not self._in_message:
+            self._learn(data, self._requests[0])
         if not self._requests and before is not self.phase:
             # With TLS, handshake and first request have one deadline together.
             left = math.inf if self.served or not self._tls else self.deadline - self._all.now()
@@ -174,6 +186,10 @@ class Connection(asyncio.Protocol):
         elif not self.served and not self._tls and self._received > WORTH_COUNTING:
             self._slow_down(len(data))
         self._go_on()
+
+    def _learn(self, data: bytes, request: Request | Refusal) -> None:
+        if isinstance(request, Request):
+            self._all.heads.learn(data, request)
 
     def _slow_down(self, size: int) -> None:
         """Take no more for a moment of a large body, unless the client has been answered before.
@@ -304,8 +320,12 @@ class Connection(asyncio.Protocol):
         size = self._received
         parser = self._parser
         keep_alive = parser.should_keep_alive() and parser.get_http_version() == "1.1"
+        encodings = [value for name, value in self._read_here if name == b"content-encoding"]
         self._requests.append(
-            Request(parser.get_method(), self._target, self._headers, pieces, size, keep_alive)
+            Request(
+                *(parser.get_method(), self._target, self._headers, pieces),
+                *(size, keep_alive, b",".join(encodings)),
+            )
         )
         self._queued += size
         self._received = self._wire_size = 0
@@ -357,17 +377,20 @@ class Connection(asyncio.Protocol):
         self.served = True
         self._queued -= request.size
         self._keep_alive = request.keep_alive and not self._all.stopping
-        head = answer.head(self._all.date, keep_alive=self._keep_alive)
-        self._unread = self._write(head, () if request.method == b"HEAD" else answer.chunks)
+        size = sum(map(len, answer.chunks))
+        head = answer.head(self._all.date, size, keep_alive=self._keep_alive)
+        if request.method == b"HEAD":
+            self._unread = self._write(head, (), 0)
+        else:
+            self._unread = self._write(head, answer.chunks, size)
         if self.phase is Phase.ANSWERING:
             self._rest()
         else:  # pause_writing() was called meanwhile
             self._count()
 
-    def _write(self, head: bytes, chunks: Sequence[bytes]) -> int:
-        """Send an answer; how many bytes it has."""
+    def _write(self, head: bytes, chunks: Sequence[bytes], size: int) -> int:
+        """Send an answer whose chunks have this size together; answers the size."""
         assert self._transport is not None
-        size = sum(map(len, chunks))
         # Each chunk costs more than its bytes while they are few; with TLS each is a record.
         if size < WORTH_COUNTING:
             self._transport.write(head + b"".join(chunks))
@@ -387,7 +410,8 @@ class Connection(asyncio.Protocol):
         self._keep_alive = False
         self._enter(Phase.LINGERING, self._all.limits.linger_seconds)
         self._all.hold(self, 0)
-        self._write(answer.head(self._all.date, keep_alive=False), answer.chunks)
+        size = sum(map(len, answer.chunks))
+        self._write(answer.head(self._all.date, size, keep_alive=False), answer.chunks, size)
         if self._transport.can_write_eof():
             self._transport.write_eof()
 

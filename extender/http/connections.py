@@ -14,6 +14,7 @@ from typing import Final
 
 from extender.http.connection import WORTH_COUNTING, Connection, Phase
 from extender.http.exchange import Application
+from extender.http.heads import KnownHeads
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -78,6 +79,7 @@ class Connections:
         self.now = loop.time
         self.stopping = False
         self.date = b""
+        self.heads = KnownHeads()
         self._open: dict[Connection, asyncio.Task[None] | None] = {}
         # Who makes room for a new connection, in this order, and in each the longest first: who
         # never sent a byte or finished a request, who is slow to take an answer, who is idle, and
@@ -106,24 +108,31 @@ class Connections:
     def entered(self, conn: Connection, seconds: float) -> None:
         """A connection has begun a phase, which may last so long."""
         phase = conn.phase
-        for each in self._waiting:
-            each.pop(conn, None)
         if phase is Phase.IDLE:
-            self._idle[conn] = None
+            self._wait_in(conn, self._idle)
         elif phase is Phase.RECEIVING:
-            (self._receiving if conn.served else self._unserved)[conn] = None
+            self._wait_in(conn, self._receiving if conn.served else self._unserved)
         elif phase is Phase.SENDING:
-            self._sending[conn] = None
+            self._wait_in(conn, self._sending)
         elif phase is Phase.LINGERING:
-            self._lingering[conn] = None
+            self._wait_in(conn, self._lingering)
+        else:
+            self._wait_in(conn, None)
         if self.stopping:
             seconds = min(seconds, _STOP_SECONDS.get(phase, math.inf))
         conn.deadline = self.now() + seconds
 
+    def _wait_in(self, conn: Connection, place: dict[Connection, None] | None) -> None:
+        """Make it the last of those in this place, and of no other."""
+        if conn.waits_in is not None:
+            del conn.waits_in[conn]
+        conn.waits_in = place
+        if place is not None:
+            place[conn] = None
+
     def closed(self, conn: Connection) -> None:
         self.hold(conn, 0)
-        for each in self._waiting:
-            each.pop(conn, None)
+        self._wait_in(conn, None)
         self._open.pop(conn, None)
 
     def hold(self, conn: Connection, size: int) -> None:
@@ -175,7 +184,7 @@ class Connections:
         if len(self._open) >= self.limits.connections:
             self.make_room()
         conn = Connection(self, self.now() + self.limits.request_seconds)
-        self._silent[conn] = None
+        self._wait_in(conn, self._silent)
         self._open[conn] = self.loop.create_task(self._greet(conn, sock, tls))
 
     def make_room(self) -> bool:

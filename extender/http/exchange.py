@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, Protocol
 
@@ -26,7 +27,8 @@ class Refusal(Exception):  # noqa: N818 - a malformed or too large request, not 
 class Request:
     """One complete HTTP/1.x request; target and headers are as they came.
 
-    pieces is the content as it was received, size the sum of their lengths.
+    pieces is the content as it was received, size the sum of their lengths; encoding is the value
+    of Content-Encoding.
     """
 
     method: bytes
@@ -35,6 +37,7 @@ class Request:
     pieces: list[bytes]
     size: int
     keep_alive: bool = True
+    encoding: bytes = b""
 
     @property
     def body(self) -> bytes:
@@ -45,11 +48,7 @@ class Request:
 
     def header(self, name: bytes) -> bytes:
         """The value of the first header of this lower-case name, or nothing."""
-        for key, value in self.headers:
-            # Most names are of another length.
-            if len(key) == len(name) and key.lower() == name:
-                return value
-        return b""
+        return next((value for key, value in self.headers if key.lower() == name), b"")
 
 
 @dataclass(slots=True)
@@ -61,21 +60,28 @@ class Answer:
     content_type: bytes = JSON
     headers: Sequence[Header] = ()
 
-    def head(self, date: bytes, *, keep_alive: bool) -> bytes:
-        """The status line and the headers. date is the Date header's value."""
-        if self.status == HTTPStatus.OK and not self.headers:
-            first, extra = b"HTTP/1.1 200 OK", b""
-        else:
-            first = b"HTTP/1.1 %d %b" % (self.status, HTTPStatus(self.status).phrase.encode())
-            extra = b"".join(b"%b: %b\r\n" % each for each in self.headers)
-        return b"%b\r\nDate: %b\r\n%b%bContent-Type: %b\r\nContent-Length: %d\r\n\r\n" % (
-            first,
-            date,
-            b"" if keep_alive else b"Connection: close\r\n",
-            extra,
-            self.content_type,
-            sum(map(len, self.chunks)),
-        )
+    def head(self, date: bytes, size: int, *, keep_alive: bool) -> bytes:
+        """The status line and the headers. date is the Date header's value, size the body's."""
+        if self.status == HTTPStatus.OK and not self.headers and keep_alive:
+            return _usual_start(date, self.content_type) + b"%d\r\n\r\n" % size
+        lines = [
+            b"HTTP/1.1 %d %b" % (self.status, HTTPStatus(self.status).phrase.encode()),
+            b"Date: " + date,
+            *([] if keep_alive else [b"Connection: close"]),
+            *(b"%b: %b" % each for each in self.headers),
+            b"Content-Type: " + self.content_type,
+            b"Content-Length: %d" % size,
+        ]
+        return b"\r\n".join((*lines, b"\r\n"))
+
+
+@lru_cache(maxsize=8)
+def _usual_start(date: bytes, content_type: bytes) -> bytes:
+    """The head of most answers of a second, up to the length."""
+    return b"HTTP/1.1 200 OK\r\nDate: %b\r\nContent-Type: %b\r\nContent-Length: " % (
+        date,
+        content_type,
+    )
 
 
 def error_answer(status: int, message: str, *headers: Header) -> Answer:

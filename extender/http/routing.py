@@ -150,7 +150,7 @@ class VerbRoute:
 
 def _check_encoding(request: Request) -> None:
     """Raises Refusal for a body that is not sent as it is."""
-    encoding = request.header(b"content-encoding")
+    encoding = request.encoding
     if encoding and encoding.lower() != b"identity":
         text = f"Content-Encoding {shown(encoding.decode('latin-1'))} is not supported"
         raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text)

@@ -135,7 +135,9 @@ def _log_refusal(pod: Pod, result: FilterResult) -> None:
             "runtimeclass": pod.runtime_class_name,
             "nodes": len(result.groups),
             "reasons": [
-                f"{size} {text}" for size, text in zip(result.sizes[1:], result.texts, strict=True)
+                f"{size} {text}"
+                for size, text in zip(result.sizes[1:], result.texts, strict=True)
+                if size
             ],
         },
     )

@@ -5,15 +5,14 @@ RuntimeClass (pkg/scheduler/extender.go Filter and framework/preemption, v1.36.2
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import compress
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from extender.names import NameRun
 from extender.objects import Node, Pod, RuntimeClass, shape_of
 from extender.predicates.runtimeclass import Policy, Requirements, reason_for_all_nodes
 from extender.snapshot import Snapshot
-from extender.verbs.verdicts import Verdicts, group_refusals
+from extender.verbs.verdicts import MAX_DETAILS, Verdicts, group_refusals
 from extender.verdict import Code, Reason
 
 T = TypeVar("T")
@@ -80,12 +79,11 @@ def match_nodes(
     return Verdicts(bytes(codes) if len(number) <= _BYTE_VALUES else codes, tuple(number))
 
 
-@dataclass(frozen=True, slots=True)
-class FilterResult:
+class FilterResult(NamedTuple):
     """The nodes of a request by group, one byte per node in the order asked.
 
-    Group PASSES passes, group n is refused with texts[n - 1]; sizes has the nodes per group.
-    reasons counts the refused nodes by short code.
+    Group PASSES passes, group n is refused with texts[n - 1]; sizes has the nodes per group, 0
+    where a text is none's. reasons counts the refused nodes by short code.
     """
 
     groups: bytes
@@ -106,7 +104,7 @@ class FilterResult:
     @property
     def leaves_none(self) -> bool:
         """There were nodes, and none of them passes."""
-        return not self.passing and bool(self.texts)
+        return not self.passing and bool(self.groups)
 
     def pick(self, items: Sequence[T], group: int) -> Sequence[T]:
         """Of items in the order asked those of one group."""
@@ -116,6 +114,8 @@ class FilterResult:
 
 def sort_nodes(verdicts: Verdicts) -> FilterResult:
     """Group the nodes of a request by what is said of them."""
+    if len(verdicts.reasons) <= MAX_DETAILS + 1 and verdicts.reasons[PASSES] is None:
+        return _sort_by_code(verdicts)
     refusals = group_refusals(verdicts)
     group_of = {
         code: number
@@ -137,6 +137,21 @@ def sort_nodes(verdicts: Verdicts) -> FilterResult:
         [len(groups) - sum(refused), *refused],
         refusals.counts,
     )
+
+
+def _sort_by_code(verdicts: Verdicts) -> FilterResult:
+    """The same where there are so few reasons that each keeps its detail: they are the groups."""
+    counts = verdicts.counts()
+    by_code: dict[Code, int] = {}
+    sizes, texts = [counts.get(PASSES, 0)], []
+    for number, reason in enumerate(verdicts.reasons):
+        if reason is not None:
+            size = counts.get(number, 0)
+            sizes.append(size)
+            texts.append(reason.text)
+            if size:
+                by_code[reason.code] = by_code.get(reason.code, 0) + size
+    return FilterResult(bytes(verdicts.codes), texts, sizes, by_code)
 
 
 def filter_names(

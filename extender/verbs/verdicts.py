@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from typing import Final, NamedTuple, TypeVar
 
@@ -18,8 +17,7 @@ MAX_DETAILS: Final = 8
 _BYTE_VALUES: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(NamedTuple):
     """One code per node of the request, in its order; reasons[code] is None where it passes."""
 
     codes: Sequence[int]

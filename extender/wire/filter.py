@@ -8,8 +8,8 @@ names is never turned into Python strings, only split, looked up and joined agai
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 import orjson
 from msgspec import Raw, Struct
@@ -71,8 +71,7 @@ class _NodeList(Struct):
     items: list[Raw] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Args:
+class Args(NamedTuple):
     """ExtenderArgs: a pod and the nodes it may go to, in one of the two modes."""
 
     pod: Pod
@@ -228,12 +227,18 @@ def string(text: str) -> bytes:
     return orjson.dumps(text)
 
 
+@lru_cache(maxsize=1024)
+def _ending(text: str) -> bytes:
+    """What stands behind a refused node's name: its text, and the quote of the next name."""
+    return b'":' + string(text) + b',"'
+
+
 def _sorted_names(names: NameRun, result: FilterResult) -> tuple[bytes, Chunks]:
     """The passing names joined, and a JSON object of refused name → text.
 
     Raises UndecidedError for an answer over the limit, before memory is taken for it.
     """
-    endings = [b'":' + string(text) + b',"' for text in result.texts]
+    endings = [_ending(text) for text in result.texts]
     size = names.end - names.start
     for ending, count in zip(endings, result.sizes[1:], strict=True):
         size += count * len(ending)

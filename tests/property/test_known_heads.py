@@ -1,0 +1,151 @@
+"""A head that is known is read as the parser read it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.http.connection import Connection
+from extender.http.connections import Connections, Limits
+from extender.http.exchange import Answer, Refusal, Request
+from extender.http.heads import MAX_HEADS, MAX_SIZE, KnownHeads
+
+LIMITS = Limits(max_body_bytes=100, max_held_bytes=10_000)
+
+
+class Recorder:
+    """An application that notes what it is asked, and answers with the body."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+        head = (request.method, request.target, list(request.headers))
+        self.asked.append((*head, request.body, request.size, request.keep_alive, request.encoding))
+        return Answer([request.body])
+
+    def refused(self, refusal: Refusal) -> None:
+        self.asked.append((refusal.status, refusal.message))
+
+
+class Wire(asyncio.Transport):
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Everything is taken at once."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += bytes(data)
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.written += b"<eof>"
+
+
+def conversation(requests: list[bytes], cut: Callable[[bytes], list[bytes]]) -> tuple[Any, bytes]:
+    """What an application was asked and a client got, each request sent in pieces."""
+    loop = asyncio.new_event_loop()
+    try:
+        app, wire = Recorder(), Wire()
+        conn = Connection(Connections(app, LIMITS, loop), deadline=0)
+        conn.connection_made(wire)
+        for request in requests:
+            for piece in cut(request):
+                conn.data_received(piece)
+                loop.run_until_complete(asyncio.sleep(0))
+        return app.asked, wire.written
+    finally:
+        loop.close()
+
+
+def whole(request: bytes) -> list[bytes]:
+    return [request]
+
+
+def in_two(request: bytes) -> list[bytes]:
+    return [request[:1], request[1:]]
+
+
+HEADERS = st.lists(
+    st.sampled_from(
+        [
+            b"Accept: */*",
+            b"Connection: close",
+            b"Connection: keep-alive",
+            b"Connection: upgrade",
+            b"Content-Encoding: gzip",
+            b"content-encoding:identity",
+            b"Expect: 100-continue",
+            b"Host: other",
+            b"Transfer-Encoding: chunked",
+            b"Upgrade: h2c",
+            b"X: \t folded? ",
+        ]
+    ),
+    max_size=3,
+)
+LENGTHS = st.sampled_from([b"Content-Length: %d", b"content-length:   %d", b"Content-Length: 00%d"])
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> bytes:
+    method = draw(st.sampled_from([b"POST", b"GET", b"HEAD", b"PUT", b"CONNECT"]))
+    version = draw(st.sampled_from([b"1.1", b"1.1", b"1.1", b"1.0", b"1.2"]))
+    body = draw(st.sampled_from([b"", b"{}", b"\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"]))
+    headers = draw(HEADERS)
+    if b"Transfer-Encoding: chunked" in headers and draw(st.booleans()):
+        body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
+    elif draw(st.booleans()) or body:
+        headers.append(draw(LENGTHS) % len(body))
+    lines = [b"%b /filter HTTP/%b" % (method, version), b"Host: a", *headers]
+    return b"\r\n".join((*lines, b"\r\n")) + body
+
+
+@given(st.lists(requests(), min_size=1, max_size=3))
+def test_a_known_head_is_read_as_the_parser_read_it(asked: list[bytes]) -> None:
+    twice = [*asked, *asked]
+    assert conversation(twice, whole) == conversation(twice, in_two)
+
+
+def test_a_request_that_comes_again_is_not_parsed_again() -> None:
+    request = b"POST /filter HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n"
+    heads = KnownHeads()
+    heads.learn(request + b"{}", Request(b"POST", b"/filter", [(b"Host", b"a")], [b"{}"], 2))
+    assert heads.read(request + b"[]") == Request(
+        b"POST", b"/filter", [(b"Host", b"a")], [b"[]"], 2
+    )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"GET / HTTP/1.1\r\nHost: b\r\n\r\n", id="another head"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nG", id="the next request has begun"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\n\r", id="not complete"),
+        pytest.param(b"", id="nothing"),
+    ],
+)
+def test_what_is_not_exactly_known_is_left_to_the_parser(data: bytes) -> None:
+    heads = KnownHeads()
+    heads.learn(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", Request(b"GET", b"/", [], [], 0))
+    assert heads.read(data) is None
+
+
+def test_what_clients_send_can_not_fill_the_memory() -> None:
+    heads = KnownHeads()
+    long = b"GET /%b HTTP/1.1\r\n\r\n" % (b"x" * MAX_SIZE)
+    heads.learn(long, Request(b"GET", b"/", [], [], 0))
+    assert heads.read(long) is None
+    for number in range(MAX_HEADS + 1):
+        heads.learn(b"GET /%d HTTP/1.1\r\n\r\n" % number, Request(b"GET", b"/", [], [], 0))
+    assert heads.read(b"GET /0 HTTP/1.1\r\n\r\n") is None
+    assert heads.read(b"GET /%d HTTP/1.1\r\n\r\n" % MAX_HEADS) is not None
