@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from extender.cluster.manifests import (
@@ -14,6 +14,7 @@ from extender.cluster.manifests import (
     signature,
 )
 from extender.cluster.store import SnapshotStore
+from extender.objects import Pod
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -29,10 +30,13 @@ class ManifestFollower:
         self,
         paths: Sequence[str],
         store: SnapshotStore,
+        preloaded: tuple[Signature, Manifests] | None = None,
+        *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._paths = paths
         self._store = store
+        self._preloaded = preloaded
         self._clock = clock
         self._stopping = threading.Event()
         self._loaded: Signature | None = None
@@ -41,14 +45,18 @@ class ManifestFollower:
         self._failed_at = 0.0
         self.manifests = Manifests()
 
-    def start(self, preloaded: tuple[Signature, Manifests] | None = None) -> None:
+    def start(self) -> None:
         """Put the manifests into the store and begin to watch. Raises ManifestError."""
-        seen, manifests = preloaded or (signature(self._paths), load_manifests(self._paths))
-        self._take(seen, manifests)
+        loaded, self._preloaded = self._preloaded, None
+        self._take(*(loaded or (signature(self._paths), load_manifests(self._paths))))
         threading.Thread(target=self._follow, name="manifests", daemon=True).start()
 
     def stop(self) -> None:
         self._stopping.set()
+
+    def descriptions(self) -> dict[str, Callable[[], str]]:
+        """What readiness shows."""
+        return {"manifests": self.describe}
 
     def describe(self) -> str:
         """Empty while all is well; else what is wrong, and for how long."""
@@ -57,6 +65,16 @@ class ManifestFollower:
             return ""
         age = self._clock() - self._failed_at
         return f"last reload failed {age:.0f}s ago, answering from the state before: {error}"
+
+    def find_pod(self, namespace: str, name: str) -> Pod | None:
+        return self.manifests.pods.get(f"{namespace}/{name}")
+
+    def known_pods(self) -> Collection[str]:
+        """NAMESPACE/NAME of each pod."""
+        return self.manifests.pods.keys()
+
+    def namespace_annotation(self, annotation: str, namespace: str) -> str | None:
+        return self.manifests.namespaces.get(namespace, {}).get(annotation)
 
     def _follow(self) -> None:
         while not self._stopping.wait(POLL_SECONDS):

@@ -1,10 +1,11 @@
 """A live cluster as the source of the snapshot: one reflector a kind, each on its own thread."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from extender.cluster.api_connection import ApiConnection
 from extender.cluster.cluster_config import ClusterConfig
@@ -18,6 +19,8 @@ from extender.cluster.store import SnapshotStore
 from extender.metrics import Metrics
 from extender.predicates.runtimeclass import Policy
 from extender.refused import RefusedPods
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 class WatchMetrics:
@@ -54,6 +57,8 @@ class LiveCluster:
     ) -> None:
         self._config = config
         self._store = store
+        self._metrics = metrics
+        self._requeues: list[Requeue] = []
         self.runtime_class_feed = RuntimeClassFeed(store)
         feeds: list[tuple[Kind, Feed[Any]]] = [
             (RUNTIME_CLASSES, self.runtime_class_feed),
@@ -86,18 +91,18 @@ class LiveCluster:
             if reflector.kind is not kind:
                 reflector.server_answers()
 
-    @property
-    def host(self) -> str:
-        return self._config.host
-
     def start(self) -> None:
-        for reflector in self._reflectors:
-            reflector.start()
+        for each in self._threads():
+            each.start()
+        _LOG.info("following the cluster", extra={"host": self._config.host})
 
     def stop(self) -> None:
         """Cut off the watches, whatever they are doing; waits for nothing."""
-        for reflector in self._reflectors:
-            reflector.stop()
+        for each in self._threads():
+            each.stop()
+
+    def _threads(self) -> tuple[Requeue | Reflector, ...]:
+        return (*self._requeues, *self._reflectors)
 
     def descriptions(self) -> dict[str, Callable[[], str]]:
         """What readiness shows, a line a kind."""
@@ -106,11 +111,11 @@ class LiveCluster:
             for reflector in self._reflectors
         }
 
-    def requeue(self, refused: RefusedPods, policy: Policy, metrics: Metrics) -> Requeue:
-        """Wakes the pods that would now pass, once it is started."""
-        return Requeue(
-            self._store, refused, policy, ApiConnection(self._config), metrics.requeued_pods.inc
-        )
+    def wake(self, refused: RefusedPods, policy: Policy) -> None:
+        """From `start` on wake the remembered pods that would now pass."""
+        patched = self._metrics.requeued_pods.inc
+        connection = ApiConnection(self._config)
+        self._requeues.append(Requeue(self._store, refused, policy, connection, patched))
 
 
 def _last_contact_of(reflector: Reflector) -> Callable[[], float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from extender import __version__
-from extender.commands.cluster_state import Source
+from extender.cluster.source_options import SourceOptions
 from extender.environment import flag_variable, with_environment
 from extender.flags import PROGRAM, CommandParser
 from extender.predicates.runtimeclass import HandlerCheck, Policy
@@ -112,8 +112,9 @@ def add_printing_flags(parser: CommandParser) -> None:
     )
 
 
-def source_of(flags: argparse.Namespace) -> Source:
-    return Source(tuple(flags.manifests), flags.kubeconfig, flags.context)
+def source_of(flags: argparse.Namespace) -> SourceOptions:
+    """Raises UsageError when they exclude each other."""
+    return SourceOptions(tuple(flags.manifests), flags.kubeconfig, flags.context, flags.watch_list)
 
 
 def policy_of(flags: argparse.Namespace) -> Policy:

@@ -7,24 +7,12 @@ from typing import Protocol
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
 from extender.cluster.manifests import ManifestError, Manifests, load_manifests
 from extender.cluster.reading_once import ClusterReader, ForbiddenError, ReadError
+from extender.cluster.source_options import SourceOptions
 from extender.cluster.store import SnapshotStore
 from extender.commands.progress import Progress
 from extender.flags import UsageError
 from extender.objects import Pod, Taint
 from extender.snapshot import Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What --manifests, --kubeconfig and --context say."""
-
-    manifests: tuple[str, ...] = ()
-    kubeconfig: str | None = None
-    context: str | None = None
-
-    @property
-    def is_given(self) -> bool:
-        return bool(self.manifests or self.kubeconfig or self.context)
 
 
 class NotAllowedError(UsageError):
@@ -61,10 +49,8 @@ class ClusterState:
     namespace: str = "default"
 
 
-def load_cluster(source: Source, progress: Progress) -> ClusterState:
+def load_cluster(source: SourceOptions, progress: Progress) -> ClusterState:
     """Read nodes and RuntimeClasses. Raises UsageError for what can't be read."""
-    if source.manifests and (source.kubeconfig or source.context):
-        raise UsageError("--manifests and --kubeconfig or --context exclude each other")
     loaded = Manifests()
     with progress.showing(lambda: f"{len(loaded.nodes):,} nodes read"):
         try:
@@ -79,7 +65,7 @@ def load_cluster(source: Source, progress: Progress) -> ClusterState:
             reader.read_into(loaded)
         except (ManifestError, ConfigError, ReadError) as error:
             raise UsageError(str(error)) from None
-        return _state(loaded, LivePods(reader), LiveNamespaces(reader), config.namespace)
+        return _state(loaded, ClusterPods(reader), ClusterNamespaces(reader), config.namespace)
 
 
 def _state(
@@ -107,7 +93,7 @@ class ManifestPods:
         return self._loaded.pods
 
 
-class LivePods:
+class ClusterPods:
     """The pods of a cluster."""
 
     def __init__(self, reader: ClusterReader) -> None:
@@ -131,7 +117,7 @@ class LivePods:
             raise _usage_error(error) from None
 
 
-class LiveNamespaces:
+class ClusterNamespaces:
     """The annotations of a cluster's namespaces."""
 
     def __init__(self, reader: ClusterReader) -> None:

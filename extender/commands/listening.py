@@ -4,13 +4,12 @@ import argparse
 from typing import Final
 
 from extender.admission.merging import Merge
-from extender.commands.arguments import Command, add_policy_flags, policy_of
+from extender.commands.arguments import Command, add_policy_flags, policy_of, source_of
 from extender.flags import CommandParser, address, whole_number
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
 from extender.http.webhook import DEFAULT_MAX_REVIEW_BYTES
 from extender.serving.listeners import ListenOptions
 from extender.serving.serve import ServeOptions, serve
-from extender.serving.sources import SourceOptions
 from extender.serving.webhook import WebhookOptions, serve_webhook
 
 #: The compiled part counts places in a body with 32 bits.
@@ -60,7 +59,7 @@ def _serve(_: str, flags: argparse.Namespace) -> int:
     return serve(
         ServeOptions(
             listen=_listen_options(flags),
-            source=_source_options(flags),
+            source=source_of(flags),
             requeue_pods=flags.requeue_pods,
             policy=policy_of(flags),
         )
@@ -86,7 +85,7 @@ def _webhook(_: str, flags: argparse.Namespace) -> int:
     return serve_webhook(
         WebhookOptions(
             listen=_listen_options(flags),
-            source=_source_options(flags),
+            source=source_of(flags),
             merge=Merge(flags.merge),
             default_class=flags.default_class,
         )
@@ -105,10 +104,6 @@ def _listen_options(flags: argparse.Namespace) -> ListenOptions:
         log_format=flags.log_format,
         verbosity=flags.verbose,
     )
-
-
-def _source_options(flags: argparse.Namespace) -> SourceOptions:
-    return SourceOptions(tuple(flags.manifests), flags.kubeconfig, flags.context, flags.watch_list)
 
 
 SERVE: Final = Command(

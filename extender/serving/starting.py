@@ -6,9 +6,8 @@ gunicorn's worker, after the fork, since threads do not survive one.
 
 import gc
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol, TypeVar
 
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
 from extender.cluster.manifests import (
@@ -18,7 +17,14 @@ from extender.cluster.manifests import (
     load_manifests,
     signature,
 )
+from extender.cluster.source_options import SourceOptions
+from extender.cluster.store import SnapshotStore, Swap
 from extender.flags import UsageError
+from extender.http.app import create_ops_app
+from extender.http.exchange import Application as HTTPApplication
+from extender.http.routing import Threads
+from extender.http.service import Service
+from extender.http.webhook import WebhookService
 from extender.serving import logs
 from extender.serving.gunicorn_worker import Application, Running
 from extender.serving.listeners import (
@@ -33,14 +39,16 @@ from extender.streams import say
 _LOG: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class SourceOptions:
-    """Where the state of the cluster comes from: manifests, or an API server."""
+ServiceT = TypeVar("ServiceT", Service, WebhookService)
 
-    manifests: tuple[str, ...] = ()
-    kubeconfig: str | None = None
-    context: str | None = None
-    watch_list: bool = True
+
+class Source(Protocol):
+    """What writes the store, on threads of its own: a cluster or manifests that are followed."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def descriptions(self) -> Mapping[str, Callable[[], str]]:
+        """What readiness shows, a line a part: empty while all is well."""
 
 
 #: The manifests' content, or how to reach the cluster.
@@ -49,8 +57,6 @@ Preloaded = tuple[Signature, Manifests] | ClusterConfig
 
 def _preload(source: SourceOptions) -> Preloaded:
     """Raises UsageError."""
-    if source.manifests and (source.kubeconfig or source.context):
-        raise UsageError("--manifests and --kubeconfig or --context exclude each other")
     try:
         if source.manifests:
             return signature(source.manifests), load_manifests(source.manifests)
@@ -96,11 +102,11 @@ def run(
             say(f"{what} {where}" + (" (Ctrl-C stops); try:" if line else ""))
             say(*[f"  {line}"] if line else [])
 
-    def start_worker(loaded: Preloaded | None) -> Running:
+    def load(loaded: Preloaded | None) -> Running:
         # Only the first worker finds what was loaded; one that takes its place loads it again.
         return start(loaded or _preload(source))
 
-    application = Application(listen, listener, ops_listener, start_worker, preloaded)
+    application = Application(listen, listener, ops_listener, load, preloaded)
     # The application lets go of it once the worker has what it needs; so must this frame.
     del preloaded
     application.run()
@@ -119,11 +125,45 @@ def readiness_line(curl: str, url: str) -> str:
     return f"{curl} '{url}/readyz?verbose'"
 
 
-def freeze() -> None:
-    """Take what lives as long as the process out of the garbage collector's sight.
+def start_worker(
+    listen: ListenOptions,
+    source: Source,
+    store: SnapshotStore,
+    service: ServiceT,
+    create_app: Callable[[ServiceT, Threads], HTTPApplication],
+) -> Running:
+    """Called in the worker once its parts are made: begin to follow the source."""
+    health = service.health
+    health.sources.update(source.descriptions())
+    store.subscribe(_FreezeOnceSynced(needs_nodes=health.needs_nodes))
+    source.start()
 
-    A full collection walks every container; with the nodes of a large cluster that is tens of
-    milliseconds in the middle of a request.
+    def stop() -> None:
+        health.stopping.set()
+        source.stop()
+
+    threads = Threads.of(listen.threads)
+    return Running(create_app(service, threads), create_ops_app(service, threads), threads, stop)
+
+
+class _FreezeOnceSynced:
+    """Takes what the first full sync has brought out of the garbage collector's sight.
+
+    It lives as long as the process. A full collection walks every container; with the nodes of a
+    large cluster that is tens of milliseconds in the middle of a request.
     """
-    gc.collect()
-    gc.freeze()
+
+    def __init__(self, *, needs_nodes: bool) -> None:
+        self._needs_nodes = needs_nodes
+        self._done = False
+
+    def __call__(self, swap: Swap) -> None:
+        snapshot = swap.new
+        has_nodes = snapshot.nodes_synced or not self._needs_nodes
+        if not self._done and has_nodes and snapshot.runtime_classes_synced:
+            self._done = True
+            gc.collect()
+            gc.freeze()
+            nodes = {"nodes": len(snapshot.nodes), "shapes": len(snapshot.shapes)}
+            classes = {"runtimeclasses": len(snapshot.runtime_classes)}
+            _LOG.info("serving", extra=nodes | classes if self._needs_nodes else classes)
