@@ -1,5 +1,6 @@
 """Reads Nodes, RuntimeClasses, Pods and Namespaces from files and folders of YAML or JSON."""
 
+import contextlib
 import itertools
 import os
 import stat
@@ -11,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from extender.cluster.misspelt import Misspelt
 from extender.cluster.yaml_documents import YamlError, yaml_documents
 from extender.decoding import (
     WORKLOAD_GROUPS,
@@ -65,6 +67,7 @@ class Manifests:
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     templates: dict[tuple[str, str], Pod] | None = None
+    misspelt: Misspelt = field(default_factory=Misspelt)
     _twice: set[str] = field(default_factory=set)
 
     @property
@@ -162,7 +165,8 @@ def load_manifests(
             raise ManifestError(f"{file}: {error}") from None
         read_manifest(text, str(file), loaded)
     if loaded.is_empty:
-        loaded.warnings.append(f"no Node, RuntimeClass or Pod in {', '.join(paths)}")
+        why = f": {loaded.misspelt.first}" if loaded.misspelt.first else ""
+        loaded.warnings.append(f"no Node, RuntimeClass or Pod in {', '.join(paths)}{why}")
     return loaded
 
 
@@ -222,6 +226,8 @@ def _take(document: Raw, default_kind: str, loaded: Manifests, lists: int = 0) -
                 ) from None
         return
     group, _, _ = (header.api_version or "").rpartition("/")
+    if loaded.misspelt.take_turn():
+        loaded.warnings += _misspelt(document, header, kind, loaded)
     if kind in _GROUPS and (header.api_version is None or group == _GROUPS[kind]):
         try:
             _TAKERS[kind](document, loaded)
@@ -232,6 +238,22 @@ def _take(document: Raw, default_kind: str, loaded: Manifests, lists: int = 0) -
             _take_workload(document, kind, loaded, loaded.templates)
         except DecodeError as error:
             raise ManifestError(f"{_named(kind, _name_of(document))}: {error}") from None
+
+
+def _misspelt(document: Raw, header: _Kind, kind: str, loaded: Manifests) -> Iterator[str]:
+    """What looks misspelt in a document, to be told before it is read or left out."""
+    groups = _GROUPS if loaded.templates is None else {**_GROUPS, **WORKLOAD_GROUPS}
+    if kind not in groups:
+        yield from loaded.misspelt.kind(kind, [*groups])
+        return
+    named = _named(kind, _name_of(document))
+    group, _, _ = (header.api_version or "").rpartition("/")
+    if header.api_version is not None and group != groups[kind]:
+        version = f"{groups[kind]}/v1".removeprefix("/")
+        yield from loaded.misspelt.group(named, group, version)
+        return
+    with contextlib.suppress(DecodeError):  # told by who reads the document
+        yield from loaded.misspelt.fields_of(decode(document, dict), kind, named)
 
 
 def _head(document: Raw) -> tuple[_Kind, list[Raw] | None]:

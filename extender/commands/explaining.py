@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from extender.commands.arguments import (
@@ -65,12 +66,13 @@ def _explain(program: str, flags: argparse.Namespace) -> int:
         raise UsageError(f"POD is needed, {form}, or -f FILE that holds it")
     in_file = bool(flags.filename)
     wanted = pod_name(flags.pod, flags.namespace, program, of_file=in_file) if flags.pod else None
+    say = partial(warn, f"{program} explain")
     kind, given = (
-        object_in_file(flags.filename, wanted, flags.namespace) if in_file else (POD, None)
+        object_in_file(flags.filename, wanted, flags.namespace, say) if in_file else (POD, None)
     )
     state = load_cluster(source_of(flags), Progress())
     for warning in state.warnings:
-        warn(f"{program} explain", warning)
+        say(warning)
     if not state.snapshot.nodes:
         raise UsageError("no Node is known: which nodes the pod fits on cannot be told")
     pod = given or _pod_of_cluster(state, wanted)

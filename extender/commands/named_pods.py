@@ -1,7 +1,7 @@
 """Which pod a person means: by POD, by -f FILE, or by both."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -76,19 +76,22 @@ def pod_name(text: str, namespace: str | None, program: str, *, of_file: bool) -
     return PodName(kind, first or namespace or "", name)
 
 
-def object_in_file(filename: str, wanted: PodName | None, namespace: str | None) -> tuple[str, Pod]:
+def object_in_file(
+    filename: str, wanted: PodName | None, namespace: str | None, warn: Callable[[str], None]
+) -> tuple[str, Pod]:
     """(kind, pod) of the one Pod or workload of a file, or of several the one that is named.
 
-    A workload stands for the pod that it makes. Raises UsageError.
+    A workload stands for the pod that it makes; warn is told what looks wrong in the file. Raises
+    UsageError.
     """
-    found = _objects(filename)
+    found = _objects(filename, warn)
     if wanted is None and namespace:
         there = {
             (kind, key): pod
             for (kind, key), pod in found.items()
             if pod.namespace in ("", namespace)
         }
-        if found and not there:
+        if not there:
             raise UsageError(
                 f"-f {filename}: has {_names(found)}, none of --namespace {shown(namespace)}"
             )
@@ -101,12 +104,8 @@ def object_in_file(filename: str, wanted: PodName | None, namespace: str | None)
         }
         if not chosen:
             said = "/".join(filter(None, (wanted.kind, wanted.namespace, wanted.name)))
-            raise UsageError(
-                f"-f {filename}: has {_names(found) or 'no Pod or workload'}, not {shown(said)}"
-            )
+            raise UsageError(f"-f {filename}: has {_names(found)}, not {shown(said)}")
         found = chosen
-    if not found:
-        raise UsageError(f"-f {filename}: holds no Pod or workload")
     if len(found) > 1:
         kinds = {kind for kind, _ in found}
         what = f"{kinds.pop()}s" if len(kinds) == 1 else "objects"
@@ -124,8 +123,8 @@ def _names(found: Mapping[tuple[str, str], Pod]) -> str:
     return ", ".join(map(shown, names[:_NAMED])) + more
 
 
-def _objects(filename: str) -> Mapping[tuple[str, str], Pod]:
-    """The Pods and workloads of a file, by kind and NAMESPACE/NAME."""
+def _objects(filename: str, warn: Callable[[str], None]) -> Mapping[tuple[str, str], Pod]:
+    """The Pods and workloads of a file, by kind and NAMESPACE/NAME. Raises UsageError."""
     loaded = Manifests(templates={})
     try:
         if filename == "-":
@@ -136,7 +135,13 @@ def _objects(filename: str) -> Mapping[tuple[str, str], Pod]:
             load_manifests([filename], loaded, pipes=True)
     except ManifestError as error:
         raise UsageError(str(error)) from None
-    return {(POD, key): pod for key, pod in loaded.pods.items()} | (loaded.templates or {})
+    found = {(POD, key): pod for key, pod in loaded.pods.items()} | (loaded.templates or {})
+    if not found:
+        why = f": {loaded.misspelt.first}" if loaded.misspelt.first else ""
+        raise UsageError(f"-f {filename}: holds no Pod or workload{why}")
+    for warning in loaded.warnings:
+        warn(warning)
+    return found
 
 
 def _stdin() -> bytes:

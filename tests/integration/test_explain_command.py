@@ -164,6 +164,11 @@ def test_a_daemon_set_pod_tolerates_what_its_controller_lets_it(
             "holds no Pod or workload",
             id="of another group",
         ),
+        pytest.param(
+            "kind: Deploymnet\napiVersion: apps/v1\nspec: {template: {spec: {}}}",
+            'holds no Pod or workload: kind "Deploymnet" is left out; did you mean "Deployment"?',
+            id="misspelt",
+        ),
     ],
 )
 def test_what_makes_no_pod_is_told_in_one_line(text: str, said: str, tmp_path: Path) -> None:
@@ -172,6 +177,18 @@ def test_what_makes_no_pod_is_told_in_one_line(text: str, said: str, tmp_path: P
     assert (result.returncode, result.stdout) == (2, "")
     assert said in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
+
+
+def test_a_misspelt_field_of_a_file_is_a_warning_beside_the_answer(tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}}
+    file.write_text(yaml.safe_dump({**pod, "spec": {"runtimeClass": "kata"}}))
+    result = run("explain", "-f", str(file), *CLUSTER)
+    assert result.returncode == 0
+    assert result.stderr == (
+        'runtimeclass-extender explain: warning: Pod "a": Kubernetes knows no spec.runtimeClass;'
+        ' did you mean "runtimeClassName"?\n'
+    )
 
 
 def test_a_broken_workload_among_manifests_is_ignored_as_other_kinds_are(tmp_path: Path) -> None:
