@@ -320,7 +320,14 @@ def test_tables_fit_the_terminal(columns: int) -> None:
     assert max(map(len, others)) <= columns
 
 
-ONE_OF_EACH: Final = "kind: RuntimeClass\nmetadata: {name: kata}\nhandler: kata\n---\nkind: Node\nmetadata: {name: a}\n"
+ONE_OF_EACH: Final = """\
+kind: RuntimeClass
+metadata: {name: kata}
+handler: kata
+---
+kind: Node
+metadata: {name: a}
+"""
 
 
 def test_progress_is_shown_on_a_terminal_once_it_takes_a_while(tmp_path: Path) -> None:
