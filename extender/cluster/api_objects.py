@@ -1,9 +1,9 @@
-"""What kube-apiserver sends, as far as a reflector reads it: list pages, events, statuses.
+"""What kube-apiserver sends, as far as it is read here: list pages, events, statuses.
 
 An object stays the raw bytes it came as until its kind's feed takes what it wants of it.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,6 +18,19 @@ _NULL: Final = Raw(b"null")
 
 #: int() of more digits is refused by Python, and no revision of etcd is so long.
 _MAX_DIGITS: Final = 4000
+
+
+class Response(Protocol):
+    """What is read of an HTTP answer; see api_connection.ApiResponse."""
+
+    status: int
+
+    @property
+    def retry_after(self) -> float | None: ...
+    def read_some(self, silence: float) -> bytes: ...
+    def read_all(self, silence: float, limit: int = ...) -> bytes: ...
+    def is_idle(self) -> bool: ...
+    def close(self) -> None: ...
 
 
 class _ListMetadata(Struct, rename="camel"):

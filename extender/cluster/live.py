@@ -119,4 +119,4 @@ class LiveCluster:
 
 
 def _last_contact_of(reflector: Reflector) -> Callable[[], float]:
-    return lambda: reflector.last_contact
+    return lambda: reflector.contact.heard_at_epoch

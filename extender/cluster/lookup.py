@@ -15,11 +15,10 @@ from urllib.parse import quote
 from msgspec import Raw
 
 from extender.cluster.api_connection import ConnectionFaultError
-from extender.cluster.api_objects import status_of
+from extender.cluster.api_objects import Response, status_of
 from extender.cluster.feeds import RuntimeClassFeed
 from extender.cluster.kinds import RUNTIME_CLASSES
 from extender.cluster.rate_limit import TokenBucket
-from extender.cluster.reflector import Response
 from extender.decoding import DecodeError
 from extender.objects import RuntimeClass
 from extender.undecided import ERROR_PREFIX, UndecidedError

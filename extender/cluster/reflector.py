@@ -1,7 +1,7 @@
 """Keeps one kind's feed in step with the API server: does what the list/watch protocol says.
 
 Owner of its feed, its connection and its ListWatch is the reflector's thread. Other threads read
-`last_contact` and `describe`, and call `server_answers` and `stop`.
+`contact`, and call `server_answers` and `stop`.
 """
 
 import logging
@@ -13,19 +13,18 @@ from typing import Any, Final, Protocol
 from msgspec import Raw
 
 from extender.cluster.api_connection import (
-    CONNECT_SECONDS,
     ConnectionFaultError,
     SilentError,
     TooLargeError,
     UnreachableError,
 )
-from extender.cluster.api_objects import Event, bookmark_of, page_of, status_of
+from extender.cluster.api_objects import Event, Response, bookmark_of, page_of, status_of
+from extender.cluster.contact import Contact
 from extender.cluster.feeds import Feed
 from extender.cluster.kinds import Kind
 from extender.cluster.list_watch import (
     INITIAL_EVENTS_SECONDS,
     LIST_SILENCE_SECONDS,
-    SHORT_WATCH_SECONDS,
     SILENCE_SECONDS,
     Ending,
     ListWatch,
@@ -34,7 +33,6 @@ from extender.cluster.list_watch import (
     Step,
     reason_of_status,
 )
-from extender.cluster.log_limit import LogLimit
 from extender.cluster.watching import EventStream
 from extender.decoding import DecodeError
 
@@ -48,25 +46,8 @@ FOLD_SECONDS: Final = 0.01
 _STATUS_BYTES: Final = 2**20
 _STATUS_SECONDS: Final = 5.0
 
-#: A watch that says nothing is begun again after SILENCE_SECONDS, whose answer is a word of the
-#: server. Without one for longer than that takes, readiness mentions it.
-_QUIET_SECONDS: Final = SILENCE_SECONDS + CONNECT_SECONDS
-
 _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 _OTHERS: Final = frozenset({"BOOKMARK", "ERROR"})
-
-
-class Response(Protocol):
-    """What a reflector needs of an answer; see api_connection.ApiResponse."""
-
-    status: int
-
-    @property
-    def retry_after(self) -> float | None: ...
-    def read_some(self, silence: float) -> bytes: ...
-    def read_all(self, silence: float, limit: int = ...) -> bytes: ...
-    def is_idle(self) -> bool: ...
-    def close(self) -> None: ...
 
 
 class Connection(Protocol):
@@ -121,12 +102,8 @@ class Reflector:
         # Set when the server is there again, and when there is nothing to wait for any more.
         self._woken = threading.Event()
         self._pause = pause
-        self._limit = LogLimit(_LOG, clock)
-        self._trouble = ""
-        self._heard_at: float | None = None
         self._asked_at = clock()
-        #: Seconds since the epoch of the last word from the API server; 0 before the first.
-        self.last_contact = 0.0
+        self.contact = Contact(kind, clock)
         self._thread = threading.Thread(
             target=self.run, name=f"reflector-{kind.resource}", daemon=True
         )
@@ -146,14 +123,7 @@ class Reflector:
 
     def describe(self) -> str:
         """Empty while all is well; else what is wrong, and how old the state is."""
-        trouble, heard_at = self._trouble, self._heard_at
-        if heard_at is None:
-            return f"nothing heard of the API server yet: {trouble}" if trouble else ""
-        age = self._clock() - heard_at
-        if not trouble and age < _QUIET_SECONDS:
-            return ""
-        cause = f": {trouble}" if trouble else ""
-        return f"last contact {age:.0f}s ago, answering from the state of then{cause}"
+        return self.contact.describe()
 
     def run(self) -> None:
         """The thread's work; returns after `stop` only."""
@@ -172,7 +142,8 @@ class Reflector:
             if ending is not None:
                 step = self._list_watch.step
                 delay = self._list_watch.ended(ending)
-                self._note(ending, step, delay)
+                self._observer.restart(self.kind.name, ending.reason)
+                self.contact.lost(ending, step, delay)
                 self._wait(delay)
 
     def _wait(self, seconds: float) -> None:
@@ -233,7 +204,7 @@ class Reflector:
             return Ending(Reason.GARBAGE, str(error))
         except ConnectionFaultError as error:
             return Ending(_reason_of_fault(error), str(error))
-        self._heard()
+        self.contact.heard()
         if request.is_first_page:
             self._feed.begin()
         for item in page.items:
@@ -262,16 +233,11 @@ class Reflector:
         try:
             self._feed.collect(raw, deleted=deleted)
         except DecodeError as error:
-            self._skip(error)
-
-    def _skip(self, error: DecodeError) -> None:
-        self._limit.say(
-            logging.WARNING, "skip", "object skipped", resource=self.kind.resource, cause=str(error)
-        )
+            self.contact.skipped(error)
 
     def _follow(self, request: Request, response: Response) -> Ending:
         """Read a watch to its end."""
-        self._heard()
+        self.contact.heard()
         if request.step is Step.STREAM:
             self._feed.begin()
         watch = _Watch(self._clock())
@@ -299,7 +265,7 @@ class Reflector:
             if not data:
                 cut = "" if watch.stream.is_between_events else "in the middle of an event"
                 return self._ending(watch, Reason.CLOSED, cut)
-            self._heard()
+            self.contact.heard()
             for event in watch.stream.feed(data):
                 watch.events += 1
                 ending = self._take(event, watch)
@@ -345,7 +311,7 @@ class Reflector:
         try:
             self._list_watch.moved(self._feed.change(event.object, deleted=deleted))
         except DecodeError as error:
-            self._skip(error)
+            self.contact.skipped(error)
         if not had_changes:
             watch.changed_at = self._clock()
 
@@ -353,7 +319,7 @@ class Reflector:
         try:
             bookmark = bookmark_of(event.object)
         except DecodeError as error:
-            self._skip(error)
+            self.contact.skipped(error)
             return
         if self._list_watch.step is Step.WATCH:
             self._list_watch.moved(bookmark.resource_version)
@@ -369,41 +335,6 @@ class Reflector:
     def _ending(self, watch: "_Watch", reason: Reason, detail: str) -> Ending:
         lived = self._clock() - watch.began_at
         return Ending(reason, detail, lived=lived, events=watch.events)
-
-    def _heard(self) -> None:
-        self._heard_at = self._clock()
-        self.last_contact = time.time()
-        self._trouble = ""
-
-    def _note(self, ending: Ending, step: Step, delay: float) -> None:
-        """Say and count how a request ended."""
-        reason = ending.reason
-        self._observer.restart(self.kind.name, reason)
-        if reason in (Reason.CLOSED, Reason.SILENT) and ending.lived >= SHORT_WATCH_SECONDS:
-            # The server ends a watch after some minutes, and one of a kind that nothing happens to
-            # has nothing to say: no bookmark either before its first event (kube-apiserver's
-            # cacher, dispatchEvents, v1.36.2). If there is more to it, the next request tells.
-            return
-        self._trouble = ending.detail or reason.value
-        # A list does what a watch-list would have done, and it begins at once.
-        falls_back = step is Step.STREAM and not delay
-        level = logging.INFO if reason is Reason.EXPIRED or falls_back else logging.WARNING
-        text = f"{step.value} of {self.kind.resource} ended, trying again"
-        if reason is Reason.REFUSED:
-            level, text = logging.ERROR, self._what_is_missing(ending.status, step)
-        self._limit.say(
-            level, reason.value, text, cause=self._trouble, retryInSeconds=round(delay, 1)
-        )
-
-    def _what_is_missing(self, status: int, step: Step) -> str:
-        resource = self.kind.resource
-        if status == 401:
-            return (
-                f"the API server does not accept our credentials for {resource}: "
-                "check the token or client certificate; reading them again"
-            )
-        verb = "list" if step is Step.LIST else "watch"
-        return f"missing permission: {verb} {resource} at cluster scope; add it to the ClusterRole"
 
 
 class _Watch:

@@ -12,10 +12,9 @@ from typing import Final, Protocol
 from msgspec import Raw, Struct
 
 from extender.cluster.api_connection import ConnectionFaultError
-from extender.cluster.api_objects import Page, page_of, status_of
+from extender.cluster.api_objects import Page, Response, page_of, status_of
 from extender.cluster.kinds import PODS
 from extender.cluster.list_watch import LIST_SILENCE_SECONDS, PAGE_LIMIT
-from extender.cluster.reflector import Response
 from extender.decoding import DecodeError, RawPod, decode, pod_of
 from extender.objects import Pod
 from extender.verdict import told_reasons

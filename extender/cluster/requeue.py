@@ -16,12 +16,11 @@ from typing import Final, Protocol
 import orjson
 
 from extender.cluster.api_connection import ConnectionFaultError
-from extender.cluster.api_objects import status_of
+from extender.cluster.api_objects import Response, status_of
 from extender.cluster.kinds import pod_path
 from extender.cluster.list_watch import Backoff, Cause
 from extender.cluster.log_limit import LogLimit
 from extender.cluster.rate_limit import TokenBucket
-from extender.cluster.reflector import Response
 from extender.cluster.refused_before import ForbiddenError, WaitingPod, waiting_pods
 from extender.cluster.store import SnapshotStore, Swap
 from extender.objects import Pod, Shape

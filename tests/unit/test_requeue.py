@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from extender.cluster.api_connection import ApiConnection
-from extender.cluster.reflector import Response
+from extender.cluster.api_objects import Response
 from extender.cluster.requeue import Requeue, _Changes, woken
 from extender.cluster.store import SnapshotStore
 from extender.objects import MAX_FEW, Handler, Node, Pod, RuntimeClass, Taint, Toleration

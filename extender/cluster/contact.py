@@ -1,0 +1,96 @@
+"""When a reflector last heard of the API server, and what has gone wrong since."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from extender.cluster.api_connection import CONNECT_SECONDS
+from extender.cluster.kinds import Kind
+from extender.cluster.list_watch import (
+    SHORT_WATCH_SECONDS,
+    SILENCE_SECONDS,
+    Ending,
+    Reason,
+    Step,
+)
+from extender.cluster.log_limit import LogLimit
+from extender.decoding import DecodeError
+
+_LOG: Final = logging.getLogger(__name__)
+
+#: A watch on which nothing arrives is begun again after SILENCE_SECONDS, and the answer to that
+#: counts as contact. Without any for longer than this takes, readiness mentions it.
+_QUIET_SECONDS: Final = SILENCE_SECONDS + CONNECT_SECONDS
+
+
+class Contact:
+    """The contact of one reflector with the API server: for readiness, the gauge and the log.
+
+    The reflector's thread writes it; any thread reads `describe` and `heard_at_epoch`.
+    """
+
+    def __init__(self, kind: Kind, clock: Callable[[], float]) -> None:
+        self._kind = kind
+        self._clock = clock
+        self._limit = LogLimit(_LOG, clock)
+        self._trouble = ""
+        self._heard_at: float | None = None
+        #: Seconds since the epoch of the last contact; 0 before the first.
+        self.heard_at_epoch = 0.0
+
+    def describe(self) -> str:
+        """Empty while all is well; else what is wrong, and how old the state is."""
+        trouble, heard_at = self._trouble, self._heard_at
+        if heard_at is None:
+            return f"nothing heard of the API server yet: {trouble}" if trouble else ""
+        age = self._clock() - heard_at
+        if not trouble and age < _QUIET_SECONDS:
+            return ""
+        cause = f": {trouble}" if trouble else ""
+        return f"last contact {age:.0f}s ago, answering from the state of then{cause}"
+
+    def heard(self) -> None:
+        """Something has arrived."""
+        self._heard_at = self._clock()
+        self.heard_at_epoch = time.time()
+        self._trouble = ""
+
+    def skipped(self, error: DecodeError) -> None:
+        """An object could not be read."""
+        self._limit.say(
+            logging.WARNING,
+            "skip",
+            "object skipped",
+            resource=self._kind.resource,
+            cause=str(error),
+        )
+
+    def lost(self, ending: Ending, step: Step, delay: float) -> None:
+        """A request has ended, and the next one follows in `delay` seconds."""
+        reason = ending.reason
+        if reason in (Reason.CLOSED, Reason.SILENT) and ending.lived >= SHORT_WATCH_SECONDS:
+            # The server ends a watch after some minutes, and one of a kind that nothing happens to
+            # has nothing to say: no bookmark either before its first event (kube-apiserver's
+            # cacher, dispatchEvents, v1.36.2). If there is more to it, the next request shows it.
+            return
+        self._trouble = ending.detail or reason.value
+        # A list does what a watch-list would have done, and it begins at once.
+        falls_back = step is Step.STREAM and not delay
+        level = logging.INFO if reason is Reason.EXPIRED or falls_back else logging.WARNING
+        text = f"{step.value} of {self._kind.resource} ended, trying again"
+        if reason is Reason.REFUSED:
+            level, text = logging.ERROR, self._what_is_missing(ending.status, step)
+        self._limit.say(
+            level, reason.value, text, cause=self._trouble, retryInSeconds=round(delay, 1)
+        )
+
+    def _what_is_missing(self, status: int, step: Step) -> str:
+        resource = self._kind.resource
+        if status == 401:
+            return (
+                f"the API server does not accept our credentials for {resource}: "
+                "check the token or client certificate; reading them again"
+            )
+        verb = "list" if step is Step.LIST else "watch"
+        return f"missing permission: {verb} {resource} at cluster scope; add it to the ClusterRole"
