@@ -20,8 +20,8 @@ from typing import Final
 
 import yaml
 
+from extender.http.review_routes import DEFAULT_MAX_REVIEW_BYTES
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
-from extender.http.webhook import DEFAULT_MAX_REVIEW_BYTES
 from extender.wire.bodies import MAX_NAMES, MAX_POD_VALUES
 from extender.wire.preemption import MAX_PREEMPTION_BYTES
 from extender.wire.review import MAX_REVIEW_VALUES

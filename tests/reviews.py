@@ -11,8 +11,8 @@ from extender.cluster.store import SnapshotStore
 from extender.decoding import RawRuntimeClass, runtime_class_of
 from extender.http.app import create_webhook_app
 from extender.http.health import Health
+from extender.http.review_routes import WebhookService
 from extender.http.routing import Threads
-from extender.http.webhook import WebhookService
 from extender.metrics import Metrics
 from extender.objects import RuntimeClass
 from tests import json_patch

@@ -12,10 +12,10 @@ from extender.http.debug_routes import install_debug
 from extender.http.errors import install_error_handlers
 from extender.http.exchange import Answer, Application, Request
 from extender.http.health import health_routes
+from extender.http.review_routes import WebhookService, review_routes
 from extender.http.routing import Probe, Route, Router, Threads, Verb, VerbRoute
 from extender.http.service import Service
 from extender.http.verb_routes import FilterRoute, PreemptRoute, PrioritizeRoute
-from extender.http.webhook import WebhookService, review_routes
 from extender.metrics import Metrics
 from extender.wire.bodies import encode
 

@@ -22,9 +22,9 @@ from extender.cluster.store import SnapshotStore, Swap
 from extender.flags import UsageError
 from extender.http.app import create_ops_app
 from extender.http.exchange import Application as HTTPApplication
+from extender.http.review_routes import WebhookService
 from extender.http.routing import Threads
 from extender.http.service import Service
-from extender.http.webhook import WebhookService
 from extender.serving import logs
 from extender.serving.gunicorn_worker import Application, Running
 from extender.serving.listeners import (

@@ -15,7 +15,7 @@ from extender.cluster.store import SnapshotStore
 from extender.flags import UsageError
 from extender.http.app import create_webhook_app
 from extender.http.health import Health
-from extender.http.webhook import WebhookService
+from extender.http.review_routes import WebhookService
 from extender.metrics import CacheCollector, Metrics
 from extender.serving.gunicorn_worker import Running
 from extender.serving.listeners import ListenOptions

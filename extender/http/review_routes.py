@@ -1,4 +1,4 @@
-"""The RuntimeClass admission webhook: review → decision → answer.
+"""The reviews that kube-apiserver asks for: decode → decide → encode; bytes in, bytes out.
 
 A body that is no AdmissionReview is a 400. Whatever stands in a review that can be read is
 answered with a 200 and the review's uid.
