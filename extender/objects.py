@@ -134,6 +134,43 @@ class PodResources:
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
 
 
+class KubeletNeeds(NamedTuple):
+    """What a pod asks of its kubelet, which rejects the pod after binding where it can't have it.
+
+    system is spec.os.name, None where there is no spec.os; system_label the pod's *label*
+    kubernetes.io/os, None without one. strict_groups: spec.securityContext.supplementalGroupsPolicy
+    is Strict. pod_resources: spec.resources names a resource that pods as a whole may have.
+    """
+
+    system: str | None = None
+    system_label: str | None = None
+    strict_groups: bool = False
+    pod_resources: bool = False
+
+
+class Kubelet(NamedTuple):
+    """What of a node's kubelet decides whether it takes a pod, and no more than that.
+
+    system is its operating system, "" where the node does not tell. rejects_strict_groups: it is
+    one that rejects supplementalGroupsPolicy Strict. may_lack_user_namespaces is its minor version
+    ("v1.32") where it reports user namespaces that it may have switched off, else "".
+    """
+
+    system: str = ""
+    rejects_strict_groups: bool = False
+    may_lack_user_namespaces: str = ""
+
+    @property
+    def is_windows(self) -> bool:
+        return self.system == WINDOWS
+
+
+#: The operating system whose kubelet differs, as status.nodeInfo.operatingSystem has it.
+WINDOWS: Final = "windows"
+
+_UNKNOWN_KUBELET: Final = Kubelet()
+
+
 @dataclass(frozen=True, slots=True)
 class SelectorRequirement:
     """One matchExpressions or matchFields entry of a node selector term."""
@@ -179,6 +216,7 @@ class RuntimeClass:
 class Pod:
     """A pod as the verbs see it. Compared by its fields, and no key.
 
+    kubelet_needs is None for most pods, which need nothing that a kubelet rejects them for.
     node_affinity is None where the pod has no required node affinity; an empty tuple is one
     that matches nothing (component-helpers/scheduling/corev1/nodeaffinity, v1.36.2).
     """
@@ -190,6 +228,7 @@ class Pod:
     node_selector: Mapping[str, str] = field(default_factory=_nothing)
     tolerations: tuple[Toleration, ...] = ()
     features: Features = _NO_FEATURES
+    kubelet_needs: KubeletNeeds | None = None
     node_affinity: tuple[SelectorTerm, ...] | None = None
     overhead: Mapping[str, str] = field(default_factory=_nothing)
 
@@ -197,8 +236,8 @@ class Pod:
 
     @property
     def is_unconstrained(self) -> bool:
-        """No RuntimeClass and no feature need: every node passes, unknown ones too."""
-        return not self.runtime_class_name and not self.features
+        """No RuntimeClass and no need: every node passes, unknown ones too."""
+        return not (self.runtime_class_name or self.features or self.kubelet_needs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +253,7 @@ class Node:
     handlers: frozenset[Handler] = frozenset()
     unschedulable: bool = False
     is_docker: bool = False
-    is_windows: bool = False
+    kubelet: Kubelet = _UNKNOWN_KUBELET
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
 
@@ -232,7 +271,7 @@ class Shape:
     handlers: frozenset[Handler] = frozenset()
     unschedulable: bool = False
     is_docker: bool = False
-    is_windows: bool = False
+    kubelet: Kubelet = _UNKNOWN_KUBELET
 
 
 def shape_of(node: Node, wanted: Collection[tuple[str, str]]) -> Shape:
@@ -243,5 +282,5 @@ def shape_of(node: Node, wanted: Collection[tuple[str, str]]) -> Shape:
         node.handlers,
         node.unschedulable,
         node.is_docker,
-        node.is_windows,
+        node.kubelet,
     )

@@ -90,7 +90,13 @@ class RefusedPods:
             or not has_few_words(pod.tolerations)
         ):
             return None
-        key = (pod.runtime_class_name, selector, pod.tolerations, pod.features)
+        key = (
+            pod.runtime_class_name,
+            selector,
+            pod.tolerations,
+            pod.features,
+            pod.kubelet_needs,
+        )
         if len(self._shared) >= _MAX_SHARED and key not in self._shared:
             return None
         return self._shared.setdefault(
@@ -100,6 +106,7 @@ class RefusedPods:
                 node_selector=dict(selector),
                 tolerations=pod.tolerations,
                 features=pod.features,
+                kubelet_needs=pod.kubelet_needs,
             ),
         )
 

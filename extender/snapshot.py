@@ -13,7 +13,16 @@ from functools import cached_property
 from typing import Final
 
 from extender.names import NodeIndex
-from extender.objects import Features, Pod, RuntimeClass, Shape, Taint, Toleration, has_few_words
+from extender.objects import (
+    Features,
+    KubeletNeeds,
+    Pod,
+    RuntimeClass,
+    Shape,
+    Taint,
+    Toleration,
+    has_few_words,
+)
 from extender.predicates.runtimeclass import Policy, Requirements
 from extender.verdict import UNKNOWN_NODE, Reason
 
@@ -63,8 +72,8 @@ def extend_table(
     return VerdictTable(tuple(reasons), bytes(codes) if len(reasons) <= 256 else tuple(codes))
 
 
-_TableKey = tuple[RuntimeClass | None, frozenset[Taint], Features, Policy]
-_PodKey = tuple[RuntimeClass | None, tuple[Toleration, ...], Features, Policy]
+_TableKey = tuple[RuntimeClass | None, frozenset[Taint], Features, KubeletNeeds | None, Policy]
+_PodKey = tuple[RuntimeClass | None, tuple[Toleration, ...], Features, KubeletNeeds | None, Policy]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +130,7 @@ class Shapes:
         Two pods share a table when their tolerations tolerate the same of the taints that exist
         here, whatever else is written in them.
         """
-        key = (runtime_class, pod.tolerations, pod.features, policy)
+        key = (runtime_class, pod.tolerations, pod.features, pod.kubelet_needs, policy)
         table = self._memo.by_tolerations.get(key)
         if table is None:
             table = self._table(pod, runtime_class, policy)
@@ -136,7 +145,7 @@ class Shapes:
         requirements = Requirements.of(pod, runtime_class, policy)
         tolerates = requirements.tolerations.tolerates
         tolerated = frozenset(taint for taint in self.taints if tolerates(taint))
-        key = (runtime_class, tolerated, pod.features, policy)
+        key = (runtime_class, tolerated, pod.features, pod.kubelet_needs, policy)
         table = self._memo.tables.get(key, EMPTY_TABLE)
         if len(table.codes) <= len(self.shapes):
             table = extend_table(table, self.shapes, requirements.mismatch)

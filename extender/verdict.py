@@ -35,6 +35,8 @@ class Code(StrEnum):
     CONFLICT = "conflict"
     NOT_FOUND = "not_found"
     UNKNOWN_NODE = "unknown_node"
+    OS = "os"
+    NODE_FEATURE = "node_feature"
     POD_SELECTOR = "pod_selector"
     POD_AFFINITY = "pod_affinity"
     POD_TAINT = "pod_taint"
@@ -107,6 +109,25 @@ def not_found(runtime_class: str) -> Reason:
     return _mismatch(Code.NOT_FOUND, runtime_class, "RuntimeClass not found")
 
 
+def system_mismatch(system: str) -> Reason:
+    """The pod's spec.os.name is not the node's operating system."""
+    return _fixed(Code.OS, f'nodes don\'t match pod OS "{shown(system)}"')
+
+
+def system_label_mismatch(system: str) -> Reason:
+    """The pod's label kubernetes.io/os is not the node's operating system."""
+    return _fixed(Code.OS, f"nodes don't match pod label kubernetes.io/os={shown(system)}")
+
+
+def user_namespaces_gated(version: str) -> Reason:
+    """Kubelets of this minor version have user namespaces switched off by default."""
+    return _fixed(Code.NODE_FEATURE, f"nodes' kubelet {shown(version)} lacks user namespaces")
+
+
+STRICT_GROUPS_LACKING: Final = _fixed(
+    Code.NODE_FEATURE, "nodes' kubelet lacks supplementalGroupsPolicy Strict"
+)
+POD_RESOURCES_LACKING: Final = _fixed(Code.NODE_FEATURE, "Windows nodes lack pod-level resources")
 UNKNOWN_NODE: Final = _fixed(Code.UNKNOWN_NODE, "nodes not yet known to the RuntimeClass extender")
 
 #: Our texts in what kube-scheduler tells of a pod: "<count> <text>", each once, joined by ", ".
@@ -115,7 +136,11 @@ _TOLD: Final = re.compile(
     r"([0-9]{1,9}) ("
     r'nodes don\'t match RuntimeClass "[^"]*"(?: \([^()]*\))?'
     r"|nodes' default runtime handler lacks [a-z-]+(?: [a-z-]+)*"
-    rf"|{UNKNOWN_NODE.text})"
+    r'|nodes don\'t match pod OS "[^"]*"'
+    r"|nodes don't match pod label kubernetes\.io/os="
+    r"(?:[A-Za-z0-9](?:[-_.A-Za-z0-9]*[A-Za-z0-9])?)?"
+    r"|nodes' kubelet v[0-9]+\.[0-9]+ lacks user namespaces"
+    rf"|{STRICT_GROUPS_LACKING.text}|{POD_RESOURCES_LACKING.text}|{UNKNOWN_NODE.text})"
 )
 
 

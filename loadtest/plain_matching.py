@@ -7,10 +7,12 @@ of correctness as well as of cost. It knows no shapes, no tables and no wire tri
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Final
 
 Json = dict[str, Any]
 
+_OS_LABEL: Final = "kubernetes.io/os"
 _HARD: Final = ("NoSchedule", "NoExecute")
 _CONDITION_PREFIXES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 _CONDITION_KEYS: Final = (
@@ -116,7 +118,56 @@ def _needed_features(pod: Json) -> list[tuple[str, str]]:
 def _os(node: Json) -> str:
     told = node.get("status", {}).get("nodeInfo", {}).get("operatingSystem")
     labels = node.get("metadata", {}).get("labels") or {}
-    return str(told or labels.get("kubernetes.io/os", ""))
+    return str(told or labels.get(_OS_LABEL, ""))
+
+
+def _minor(node: Json) -> int | None:
+    """The kubelet's minor version of Kubernetes 1; None where it can't be read."""
+    version = str(node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion") or "")
+    parts = version.removeprefix("v").split(".")
+    digits = "".join(takewhile(str.isdigit, parts[1])) if len(parts) > 1 else ""
+    return int(digits) if parts[0] == "1" and digits else None
+
+
+def _needs_of_kubelet(pod: Json) -> Json:
+    """What a kubelet may reject the pod for; nothing of most pods."""
+    spec, labels = pod.get("spec", {}), pod.get("metadata", {}).get("labels") or {}
+    needs: Json = {}
+    if spec.get("os"):
+        needs["os"] = spec["os"].get("name", "")
+    if _OS_LABEL in labels:
+        needs["label"] = labels[_OS_LABEL]
+    if (spec.get("securityContext") or {}).get("supplementalGroupsPolicy") == "Strict":
+        needs["strict"] = True
+    if spec.get("hostUsers") is False:
+        needs["users"] = True
+    resources = spec.get("resources") or {}
+    if any(
+        name in ("cpu", "memory") or name.startswith("hugepages-")
+        for kind in ("requests", "limits")
+        for name in resources.get(kind) or {}
+    ):
+        needs["resources"] = True
+    return needs
+
+
+def _rejected_by_kubelet(node: Json, needs: Json, check: str) -> str | None:
+    """Why the kubelet would reject the pod once it is bound, by --kubelet-check."""
+    system, minor = _os(node), _minor(node)
+    if check == "off":
+        return None
+    if "os" in needs and system not in ("", needs["os"]):
+        return f'nodes don\'t match pod OS "{needs["os"]}"'
+    if "label" in needs and system not in ("", needs["label"]):
+        return f"nodes don't match pod label {_OS_LABEL}={needs['label']}"
+    knows_strict = (node.get("status", {}).get("features") or {}).get("supplementalGroupsPolicy")
+    if "strict" in needs and minor is not None and minor >= 33 and not knows_strict:
+        return "nodes' kubelet lacks supplementalGroupsPolicy Strict"
+    if "users" in needs and check == "strict" and minor in (31, 32) and system != "windows":
+        return f"nodes' kubelet v1.{minor} lacks user namespaces"
+    if "resources" in needs and system == "windows":
+        return "Windows nodes lack pod-level resources"
+    return None
 
 
 def _lacking_feature(node: Json, handler: str, needed: list[tuple[str, str]]) -> str | None:
@@ -144,9 +195,12 @@ def _printed(taint: Json) -> str:
 class PlainExtender:
     """The verbs over a cluster, each a decoded request in and a document out."""
 
-    def __init__(self, cluster: PlainCluster, handler_check: str = "auto") -> None:
-        """handler_check: auto, strict or off, as the flag --handler-check has it."""
+    def __init__(
+        self, cluster: PlainCluster, handler_check: str = "auto", kubelet_check: str = "auto"
+    ) -> None:
+        """Each check is auto, strict or off, as --handler-check and --kubelet-check have it."""
         self._check = handler_check
+        self._kubelet_check = kubelet_check
         self._nodes = cluster.nodes
         self._classes = cluster.runtime_classes
 
@@ -222,29 +276,23 @@ class PlainExtender:
     def _refusal(self, pod: Json, node: Json | None) -> Refusal | None:
         spec = pod.get("spec", {})
         name, features = spec.get("runtimeClassName") or "", _needed_features(pod)
-        if not name:
-            return self._refusal_without_class(node, features)
-        runtime_class = self._classes.get(name)
-        detail = _detail(pod, runtime_class, node, features, self._check)
-        if detail is None:
+        needs = _needs_of_kubelet(pod)
+        if name:
+            runtime_class = self._classes.get(name)
+            detail = _detail(pod, runtime_class, node, features, self._check)
+            if detail is not None and detail != _UNKNOWN_NODE:
+                plain = f'nodes don\'t match RuntimeClass "{name}"'
+                return Refusal(f"{plain} ({detail})", plain)
+        elif not features and not needs:
             return None
-        if detail == _UNKNOWN_NODE:
-            return Refusal(detail, detail)
-        plain = f'nodes don\'t match RuntimeClass "{name}"'
-        return Refusal(f"{plain} ({detail})", plain)
-
-    def _refusal_without_class(
-        self, node: Json | None, features: list[tuple[str, str]]
-    ) -> Refusal | None:
-        if not features:
-            return None
-        lacking = _UNKNOWN_NODE
-        if node is not None:
+        if node is None:
+            return Refusal(_UNKNOWN_NODE, _UNKNOWN_NODE)
+        text = None
+        if not name and self._check != "off":
             words = _lacking_feature(node, "", features)
-            if words is None or self._check == "off":
-                return None
-            lacking = f"nodes' default runtime handler lacks {words}"
-        return Refusal(lacking, lacking)
+            text = words and f"nodes' default runtime handler lacks {words}"
+        text = text or _rejected_by_kubelet(node, needs, self._kubelet_check)
+        return Refusal(text, text) if text else None
 
     def _cost(self, node: Json, own: Json | None) -> int:
         """How many constraint sets the node serves, the pod's own left out."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from extender.objects import Node, Pod, RuntimeClass, Taint, Toleration
+from extender.objects import KubeletNeeds, Node, Pod, RuntimeClass, Taint, Toleration
 
 Json = dict[str, Any]
 
@@ -38,10 +38,19 @@ def node_json(node: Node) -> Json:
             "runtimeHandlers": handlers,
             "nodeInfo": {
                 "containerRuntimeVersion": runtime,
-                "operatingSystem": "windows" if node.is_windows else "linux",
+                "operatingSystem": node.kubelet.system,
+                "kubeletVersion": _version(node),
             },
+            "features": {"supplementalGroupsPolicy": not node.kubelet.rejects_strict_groups},
         },
     }
+
+
+def _version(node: Node) -> str:
+    """A version that makes the node's kubelet what it is, its features given."""
+    if node.kubelet.may_lack_user_namespaces:
+        return f"{node.kubelet.may_lack_user_namespaces}.3"
+    return "v1.36.2" if node.kubelet.rejects_strict_groups else "v1.30.14"
 
 
 def class_json(runtime_class: RuntimeClass) -> Json:
@@ -67,4 +76,14 @@ def pod_json(pod: Pod) -> Json:
         spec["runtimeClassName"] = pod.runtime_class_name
     if pod.features.user_namespaces:
         spec["hostUsers"] = False
-    return {"metadata": {"namespace": pod.namespace, "name": pod.name}, "spec": spec}
+    metadata: Json = {"namespace": pod.namespace, "name": pod.name}
+    needs = pod.kubelet_needs or KubeletNeeds()
+    if needs.system is not None:
+        spec["os"] = {"name": needs.system}
+    if needs.system_label is not None:
+        metadata["labels"] = {"kubernetes.io/os": needs.system_label}
+    if needs.strict_groups:
+        spec["securityContext"] = {"supplementalGroupsPolicy": "Strict"}
+    if needs.pod_resources:
+        spec["resources"] = {"limits": {"memory": "1Gi"}}
+    return {"metadata": metadata, "spec": spec}

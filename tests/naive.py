@@ -1,7 +1,7 @@
-"""Semantics §1 by the plain version of loadtest, which has nothing in common with extender/."""
+"""Semantics §1 and §9 by loadtest's plain version, which has nothing in common with extender/."""
 
 from extender.objects import Node, Pod, RuntimeClass, Taint, Toleration
-from extender.predicates.runtimeclass import HandlerCheck
+from extender.predicates.runtimeclass import Policy
 from loadtest import plain_matching
 from loadtest.plain_matching import PlainCluster, PlainExtender
 from tests.json_objects import class_json, node_json, pod_json, taint_json, toleration_json
@@ -14,9 +14,9 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def reasons(
-    pod: Pod, known: dict[str, RuntimeClass], nodes: list[Node | None], check: HandlerCheck
+    pod: Pod, known: dict[str, RuntimeClass], nodes: list[Node | None], policy: Policy
 ) -> list[str | None]:
     """The reason text for each node asked (None: unknown to the cache), None where it passes."""
     cluster = PlainCluster({}, {name: class_json(each) for name, each in known.items()})
-    plain = PlainExtender(cluster, check.value)
+    plain = PlainExtender(cluster, policy.handler_check.value, policy.kubelet_check.value)
     return plain.reasons(pod_json(pod), [node_json(each) if each else None for each in nodes])

@@ -10,6 +10,7 @@ from extender import __version__
 from extender.cluster.source_options import SourceOptions
 from extender.environment import flag_variable, with_environment
 from extender.flags import PROGRAM, CommandParser
+from extender.predicates.kubelet import KubeletCheck
 from extender.predicates.runtimeclass import HandlerCheck, Policy
 
 #: What a kubectl plugin is called by, instead of PROGRAM.
@@ -98,6 +99,13 @@ def add_policy_flags(parser: CommandParser) -> None:
         default=HandlerCheck.AUTO.value,
         help="auto: a node that reports no runtime handlers passes; strict: it fails; off",
     )
+    parser.add_argument(
+        "--kubelet-check",
+        choices=[each.value for each in KubeletCheck],
+        default=KubeletCheck.AUTO.value,
+        help="auto: what a node's kubelet is known to reject fails; strict: what kubelets 1.31 and"
+        " 1.32 reject by default too; off",
+    )
     parser.boolean_flag(
         "--toleration-comparison-operators",
         default=False,
@@ -118,4 +126,8 @@ def source_of(flags: argparse.Namespace) -> SourceOptions:
 
 
 def policy_of(flags: argparse.Namespace) -> Policy:
-    return Policy(HandlerCheck(flags.handler_check), flags.toleration_comparison_operators)
+    return Policy(
+        HandlerCheck(flags.handler_check),
+        flags.toleration_comparison_operators,
+        KubeletCheck(flags.kubelet_check),
+    )

@@ -6,8 +6,9 @@ from typing import Final, NamedTuple, TypeVar
 from msgspec import Raw, Struct
 
 from extender.decoding.constraints import RawHandler, RawTaint, handlers_of, taints_of
+from extender.decoding.kubelets import NodeFeatures, kubelet_of
 from extender.decoding.reading import decode, strings
-from extender.objects import Handler, Node, Taint
+from extender.objects import Handler, Kubelet, Node, Taint
 
 _NULL: Final = Raw(b"null")
 
@@ -26,11 +27,13 @@ class _NodeSpec(Struct, gc=False):
 class _NodeInfo(Struct, rename="camel", gc=False):
     container_runtime_version: str | None = None
     operating_system: str | None = None
+    kubelet_version: str | None = None
 
 
 class _NodeStatus(Struct, rename="camel", gc=False):
     runtime_handlers: Raw = _NULL
     node_info: _NodeInfo | None = None
+    features: Raw = _NULL
 
 
 _NO_METADATA: Final = _NodeMetadata()
@@ -72,23 +75,30 @@ _Labels: Final[type[dict[str, str | None] | None]] = (
 _Taints: Final[type[list[RawTaint | None] | None]] = (
     list[RawTaint | None] | None  # type: ignore[assignment]
 )
+_Features: Final[type[NodeFeatures | None]] = (
+    NodeFeatures | None  # type: ignore[assignment]
+)
 _Handlers: Final[type[list[RawHandler | None] | None]] = (
     list[RawHandler | None] | None  # type: ignore[assignment]
 )
 
 #: The label that stands in for status.nodeInfo.operatingSystem where that is empty.
 _OS_LABEL: Final = "kubernetes.io/os"
-_WINDOWS: Final = "windows"
 
 
 class NodeTraits(NamedTuple):
-    """What of a node matters beside its name and labels; taints and handlers as JSON."""
+    """What of a node matters beside its name and labels; taints, handlers, features as JSON.
+
+    system is the node's operating system, "" where it does not tell.
+    """
 
     taints: bytes
     handlers: bytes
     unschedulable: bool
     is_docker: bool
-    is_windows: bool
+    system: str
+    kubelet_version: str
+    features: bytes
 
 
 def labels_of(raw: bytes, place: str = "") -> Mapping[str, str]:
@@ -105,19 +115,21 @@ def traits_of(raw: RawNode, place: str = "") -> NodeTraits:
         bytes(status.runtime_handlers),
         bool(spec.unschedulable),
         (info.container_runtime_version or "").startswith("docker://"),
-        (info.operating_system or _labelled_system(raw.labels, place)) == _WINDOWS,
+        info.operating_system or _labelled_system(raw.labels, place),
+        info.kubelet_version or "",
+        bytes(status.features),
     )
 
 
-def _labelled_system(labels: bytes, place: str) -> str | None:
+def _labelled_system(labels: bytes, place: str) -> str:
     """The label kubernetes.io/os, which counts where the kubelet does not report its system.
 
     The kubelet goes by its own GOOS, which is what it reports (pkg/kubelet/nodestatus, v1.36.2).
     """
-    # Labels come with every heartbeat; they are decoded only if they can say "windows".
-    if b'"windows"' not in labels and b"\\" not in labels:
-        return None
-    return labels_of(labels, place).get(_OS_LABEL)
+    # Labels come with every heartbeat; they are decoded only if they can have this one.
+    if _OS_LABEL.encode() not in labels and b"\\" not in labels:
+        return ""
+    return labels_of(labels, place).get(_OS_LABEL) or ""
 
 
 #: Taints and handlers remembered by their text, and the bytes up to which one is. A cluster has a
@@ -137,16 +149,17 @@ def _remember(known: dict[bytes, T], text: bytes, read: T) -> None:
 
 
 class NodeReader:
-    """Decodes nodes; of many, taints and handlers of equal text are mostly one object.
+    """Decodes nodes; of many, taints, handlers and kubelets of equal text are mostly one object.
 
     It remembers those that many nodes have: short ones, and the last _MAX_TEXTS of them.
     """
 
-    __slots__ = ("_handlers", "_taints")
+    __slots__ = ("_handlers", "_kubelets", "_taints")
 
     def __init__(self) -> None:
         self._taints: dict[bytes, tuple[Taint, ...]] = {}
         self._handlers: dict[bytes, frozenset[Handler]] = {}
+        self._kubelets: dict[tuple[str, str, bytes], Kubelet] = {}
 
     def read(self, raw: bytes | memoryview | Raw, place: str = "") -> Node:
         """Raises DecodeError."""
@@ -177,8 +190,20 @@ class NodeReader:
             handlers,
             traits.unschedulable,
             traits.is_docker,
-            traits.is_windows,
+            self._kubelet(traits, place),
         )
+
+    def _kubelet(self, traits: NodeTraits, place: str) -> Kubelet:
+        told = (traits.system, traits.kubelet_version, traits.features)
+        kubelet = self._kubelets.get(told)
+        if kubelet is None:
+            features = decode(traits.features, _Features, f"{place}.status.features")
+            kubelet = kubelet_of(traits.system, traits.kubelet_version, features)
+            if sum(map(len, told)) <= _MAX_TEXT:
+                if len(self._kubelets) >= _MAX_TEXTS:
+                    self._kubelets.clear()
+                self._kubelets[told] = kubelet
+        return kubelet
 
 
 def node_of(raw: RawNode, place: str = "") -> Node:

@@ -1,5 +1,6 @@
 """Pods: what the verbs read, and what explain reads beyond it."""
 
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -7,7 +8,7 @@ from msgspec import Raw, Struct
 
 from extender.decoding.constraints import RawToleration, quantities_of, tolerations_of
 from extender.decoding.reading import StringList, StringMap, decode, strings
-from extender.objects import Features, Pod, SelectorRequirement, SelectorTerm
+from extender.objects import Features, KubeletNeeds, Pod, SelectorRequirement, SelectorTerm
 
 
 class RawMetadata(Struct, rename="camel"):
@@ -25,6 +26,19 @@ class _Container(Struct, rename="camel"):
     volume_mounts: list[_VolumeMount | None] | None = None
 
 
+class _System(Struct):
+    name: str | None = None
+
+
+class _SecurityContext(Struct, rename="camel"):
+    supplemental_groups_policy: str | None = None
+
+
+class _Resources(Struct):
+    requests: dict[str, Raw] | None = None
+    limits: dict[str, Raw] | None = None
+
+
 class _PodSpec(Struct, rename="camel"):
     runtime_class_name: str | None = None
     node_selector: StringMap = None
@@ -32,6 +46,9 @@ class _PodSpec(Struct, rename="camel"):
     host_users: bool | None = None
     containers: list[_Container | None] | None = None
     init_containers: list[_Container | None] | None = None
+    os: _System | None = None
+    security_context: _SecurityContext | None = None
+    resources: _Resources | None = None
     # Read by explain only, so a filter request isn't refused for what stands in them.
     affinity: Raw = Raw(b"null")
     overhead: Raw = Raw(b"null")
@@ -86,6 +103,39 @@ def _needs_recursive_read_only(spec: _PodSpec) -> bool:
     )
 
 
+#: The label of a pod that its kubelet compares with its own operating system.
+_SYSTEM_LABEL: Final = "kubernetes.io/os"
+
+#: Of the name of an operating system no more is kept: no node has a longer one.
+_MAX_SYSTEM: Final = 254
+
+#: The resources that a pod as a whole may have; any other in spec.resources means nothing
+#: (component-helpers/resource/helpers.go IsPodLevelResourcesSet, v1.36.2).
+_POD_RESOURCES: Final = ("cpu", "memory")
+_HUGE_PAGES: Final = "hugepages-"
+
+
+def _has_pod_resources(resources: _Resources) -> bool:
+    return any(
+        name in _POD_RESOURCES or name.startswith(_HUGE_PAGES)
+        for amounts in (resources.requests, resources.limits)
+        for name in amounts or ()
+    )
+
+
+def _kubelet_needs_of(metadata: RawMetadata, spec: _PodSpec) -> KubeletNeeds | None:
+    system = (spec.os.name or "")[:_MAX_SYSTEM] if spec.os else None
+    labelled = None
+    if metadata.labels and _SYSTEM_LABEL in metadata.labels:
+        labelled = (metadata.labels[_SYSTEM_LABEL] or "")[:_MAX_SYSTEM]
+    context = spec.security_context
+    strict = context is not None and context.supplemental_groups_policy == "Strict"
+    resources = spec.resources is not None and _has_pod_resources(spec.resources)
+    if system is None and labelled is None and not strict and not resources:
+        return None
+    return KubeletNeeds(system, labelled, strict, resources)
+
+
 def pod_of(raw: RawPod) -> Pod:
     """What the verbs read of a pod; affinity and overhead are left to `explained_pod_of`."""
     metadata, spec = raw.metadata or NO_METADATA, raw.spec or _PodSpec()
@@ -97,6 +147,7 @@ def pod_of(raw: RawPod) -> Pod:
         strings(spec.node_selector),
         tolerations_of(spec.tolerations),
         Features(spec.host_users is False, _needs_recursive_read_only(spec)),
+        _kubelet_needs_of(metadata, spec),
     )
 
 
@@ -108,17 +159,7 @@ def explained_pod_of(raw: RawPod, place: str = "") -> Pod:
     pod, spec = pod_of(raw), raw.spec or _PodSpec()
     overhead = decode(spec.overhead, _PodOverhead, f"{place}.spec.overhead")
     affinity = decode(spec.affinity, _PodAffinity, f"{place}.spec.affinity")
-    return Pod(
-        pod.namespace,
-        pod.name,
-        pod.uid,
-        pod.runtime_class_name,
-        pod.node_selector,
-        pod.tolerations,
-        pod.features,
-        _terms_of(affinity),
-        quantities_of(overhead),
-    )
+    return replace(pod, node_affinity=_terms_of(affinity), overhead=quantities_of(overhead))
 
 
 def _requirements_of(raw: list[_Requirement | None] | None) -> tuple[SelectorRequirement, ...]:

@@ -1,18 +1,26 @@
 """Whether a node of some shape can run a pod of some RuntimeClass: the checks in their order.
 
-1. no RuntimeClass named: nothing to check but the features; not found: every node fails
+Whatever the nodes are (`reason_for_all_nodes`):
+
+1. no RuntimeClass named: nothing to check but the pod's needs; not found: every node fails
 2. conflict between the pod's and the class's nodeSelector: every node fails
+
+For each shape of node, in the order of `Requirements.of`, where it stands alone:
+
 3. nodeSelector of the class
 4. taints with a hard effect, by the tolerations of pod and class together
 5. the class's handler among those the node reports
 6. the features that the pod needs of that handler
+7. what the kubelet rejects (`extender.predicates.kubelet`)
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Final, NamedTuple
 
 from extender.objects import Features, Handler, Pod, RuntimeClass, Shape, Taint
+from extender.predicates.kubelet import Check, KubeletCheck, kubelet_checks
 from extender.predicates.node_selector import conflicting_key
 from extender.predicates.tolerations import TolerationSet, find_untolerated_taint
 from extender.verdict import (
@@ -56,6 +64,7 @@ class Policy(NamedTuple):
 
     handler_check: HandlerCheck = HandlerCheck.AUTO
     comparison_operators: bool = False
+    kubelet_check: KubeletCheck = KubeletCheck.AUTO
 
 
 class HandlerState(Enum):
@@ -90,8 +99,6 @@ def selector_reason(runtime_class: RuntimeClass, shape: Shape) -> Reason | None:
 
 
 def handler_reason(runtime_class: RuntimeClass, shape: Shape, check: HandlerCheck) -> Reason | None:
-    if check is HandlerCheck.OFF:
-        return None
     state = handler_state(shape, runtime_class.handler)
     if state is HandlerState.ABSENT:
         return handler_absent(runtime_class.name, runtime_class.handler)
@@ -107,14 +114,12 @@ def _features_of(shape: Shape, handler: str) -> Handler:
 
 
 def feature_reason(
-    runtime_class: RuntimeClass | None, shape: Shape, needed: Features, check: HandlerCheck
+    runtime_class: RuntimeClass | None, shape: Shape, needed: Features
 ) -> Reason | None:
-    if check is HandlerCheck.OFF or not needed:
-        return None
     name, handler = (runtime_class.name, runtime_class.handler) if runtime_class else ("", "")
     offered = _features_of(shape, handler)
     # The Windows kubelet ignores hostUsers (pkg/kubelet/userns/userns_manager_windows.go, v1.36.2).
-    if needed.user_namespaces and not offered.user_namespaces and not shape.is_windows:
+    if needed.user_namespaces and not offered.user_namespaces and not shape.kubelet.is_windows:
         return feature_lacking(name, handler, "user namespaces")
     if needed.recursive_read_only_mounts and not offered.recursive_read_only_mounts:
         return feature_lacking(name, handler, "recursive read-only mounts")
@@ -137,50 +142,90 @@ def reason_for_all_nodes(pod: Pod, runtime_class: RuntimeClass | None) -> Reason
     return not_found(pod.runtime_class_name) if pod.runtime_class_name else None
 
 
+def _class_checks(
+    runtime_class: RuntimeClass,
+    tolerations: TolerationSet,
+    check: HandlerCheck,
+    *,
+    with_conditions: bool,
+) -> Iterator[Check]:
+    """Checks 3 to 5, what the class asks of a node, in their order.
+
+    with_conditions: taints count too that say how the node is at the moment.
+    """
+    name = runtime_class.name
+
+    def selector(shape: Shape) -> Reason | None:
+        return selector_reason(runtime_class, shape)
+
+    def taints(shape: Shape) -> Reason | None:
+        judged: Iterable[Taint] = shape.taints
+        if not with_conditions:
+            judged = (taint for taint in judged if not is_condition_taint(taint))
+        taint = find_untolerated_taint(judged, tolerations)
+        return None if taint is None else untolerated_taint(name, taint)
+
+    def handler(shape: Shape) -> Reason | None:
+        return handler_reason(runtime_class, shape, check)
+
+    if runtime_class.node_selector:
+        yield selector
+    yield taints
+    if check is not HandlerCheck.OFF:
+        yield handler
+
+
+def _feature_checks(
+    runtime_class: RuntimeClass | None, needed: Features, check: HandlerCheck
+) -> Iterator[Check]:
+    """Check 6."""
+    if needed and check is not HandlerCheck.OFF:
+        yield lambda shape: feature_reason(runtime_class, shape, needed)
+
+
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """A pod and its RuntimeClass compiled for many nodes; tolerations are those of both."""
+    """What is required of a node, compiled for many: tolerations, and the checks in their order.
 
-    runtime_class: RuntimeClass | None
+    Only checks that can fail are there: who needs nothing of the kubelet pays nothing for it.
+    """
+
     tolerations: TolerationSet
-    features: Features
-    handler_check: HandlerCheck
+    checks: tuple[Check, ...]
 
     @classmethod
     def of(cls, pod: Pod, runtime_class: RuntimeClass | None, policy: Policy) -> "Requirements":
-        """Checks 3 to 6 for a pod and its class."""
-        of_class = runtime_class.tolerations if runtime_class else ()
+        """Of a pod and its class: tolerations are those of both."""
         tolerations = TolerationSet(
-            (*pod.tolerations, *of_class), comparison_operators=policy.comparison_operators
+            (*pod.tolerations, *(runtime_class.tolerations if runtime_class else ())),
+            comparison_operators=policy.comparison_operators,
         )
-        return cls(runtime_class, tolerations, pod.features, policy.handler_check)
+        handlers = policy.handler_check
+        of_class = (
+            _class_checks(runtime_class, tolerations, handlers, with_conditions=True)
+            if runtime_class
+            else ()
+        )
+        return cls(
+            tolerations,
+            (
+                *of_class,
+                *_feature_checks(runtime_class, pod.features, handlers),
+                *kubelet_checks(pod, policy.kubelet_check),
+            ),
+        )
+
+    @classmethod
+    def without_pod(cls, runtime_class: RuntimeClass, check: HandlerCheck) -> "Requirements":
+        """Whether a node can run a class at all: its own tolerations, no condition taints."""
+        tolerations = TolerationSet(runtime_class.tolerations)
+        checks = _class_checks(runtime_class, tolerations, check, with_conditions=False)
+        return cls(tolerations, tuple(checks))
 
     def mismatch(self, shape: Shape) -> Reason | None:
-        """The first of checks 3 to 6 that a node of this shape fails; None when it passes."""
-        runtime_class = self.runtime_class
-        if runtime_class is None:
-            return feature_reason(None, shape, self.features, self.handler_check)
-        reason = selector_reason(runtime_class, shape)
-        if reason is None:
-            taint = find_untolerated_taint(shape.taints, self.tolerations)
-            if taint is not None:
-                return untolerated_taint(runtime_class.name, taint)
-            reason = handler_reason(runtime_class, shape, self.handler_check)
-        return reason or feature_reason(runtime_class, shape, self.features, self.handler_check)
-
-
-def mismatch_without_pod(
-    runtime_class: RuntimeClass, tolerations: TolerationSet, shape: Shape, check: HandlerCheck
-) -> Reason | None:
-    """Whether a node can run a class at all: checks 3 to 5, condition taints left aside.
-
-    `tolerations` are the class's own, compiled once by the caller.
-    """
-    reason = selector_reason(runtime_class, shape)
-    if reason is None:
-        lasting = (taint for taint in shape.taints if not is_condition_taint(taint))
-        taint = find_untolerated_taint(lasting, tolerations)
-        if taint is not None:
-            return untolerated_taint(runtime_class.name, taint)
-        reason = handler_reason(runtime_class, shape, check)
-    return reason
+        """The first check that a node of this shape fails; None when it passes."""
+        for check in self.checks:
+            reason = check(shape)
+            if reason is not None:
+                return reason
+        return None

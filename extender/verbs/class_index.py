@@ -12,10 +12,9 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from extender.objects import RuntimeClass, Shape, Toleration, untimed
 from extender.predicates.runtimeclass import (
     HandlerCheck,
+    Requirements,
     is_condition_taint,
-    mismatch_without_pod,
 )
-from extender.predicates.tolerations import TolerationSet
 from extender.snapshot import Snapshot, selector_entries
 
 T = TypeVar("T")
@@ -40,10 +39,10 @@ class ClassGroup:
     names: tuple[str, ...]
     example: RuntimeClass
     constraints: ConstraintKey
-    tolerations: TolerationSet
+    requirements: Requirements
 
-    def matches(self, shape: Shape, check: HandlerCheck) -> bool:
-        return mismatch_without_pod(self.example, self.tolerations, shape, check) is None
+    def matches(self, shape: Shape) -> bool:
+        return self.requirements.mismatch(shape) is None
 
 
 class Matching(NamedTuple):
@@ -61,7 +60,6 @@ class ClassIndex:
 
     def __init__(self, runtime_classes: Iterable[RuntimeClass], check: HandlerCheck) -> None:
         runtime_classes = tuple(runtime_classes)
-        self._check = check
         #: The labels that matter, for nodes that are described in a request.
         self.wanted = selector_entries(runtime_classes)
         self.wanted_keys = sorted({key for key, _ in self.wanted})
@@ -69,7 +67,12 @@ class ClassIndex:
         for each in runtime_classes:
             alike.setdefault((constraint_key(each), each.handler), []).append(each)
         self.groups = [
-            ClassGroup(tuple(each.name for each in same), same[0], key, TolerationSet(key[1]))
+            ClassGroup(
+                tuple(each.name for each in same),
+                same[0],
+                key,
+                Requirements.without_pod(same[0], check),
+            )
             for (key, _), same in alike.items()
         ]
         self._by_entry: dict[Entry, list[int]] = {}
@@ -87,7 +90,7 @@ class ClassIndex:
             number
             for entry in shape.selector_entries
             for number in self._by_entry.get(entry, ())
-            if self.groups[number].matches(shape, self._check)
+            if self.groups[number].matches(shape)
         )
         return Matching(by_selector, self._matching_without_selector(shape))
 
@@ -103,9 +106,7 @@ class ClassIndex:
             if len(self._remembered) >= _MAX_REMEMBERED:
                 self._remembered.clear()
             found = self._remembered[bare] = tuple(
-                number
-                for number in self._without_selector
-                if self.groups[number].matches(bare, self._check)
+                number for number in self._without_selector if self.groups[number].matches(bare)
             )
         return found
 

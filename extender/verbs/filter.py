@@ -65,12 +65,12 @@ def match_nodes(
     known: dict[tuple[object, ...], int] = {}
     codes = []
     for node in nodes:
-        # Taints and handlers of equal text are mostly one object (NodeReader): telling them apart
-        # by identity, some are judged twice, which does no harm, but none is hashed.
+        # Taints, handlers and kubelets of equal text are mostly one object (NodeReader): telling
+        # them apart by identity, some are judged twice, which does no harm, but none is hashed.
         labels = node.labels
         has = tuple([labels.get(key) == value for key, value in selector])
-        flags = (node.unschedulable, node.is_docker, node.is_windows)
-        key = (has, id(node.taints), id(node.handlers), flags)
+        flags = (node.unschedulable, node.is_docker)
+        key = (has, id(node.taints), id(node.handlers), id(node.kubelet), flags)
         code = known.get(key)
         if code is None:
             reason = requirements.mismatch(shape_of(node, frozenset(selector)))

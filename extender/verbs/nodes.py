@@ -1,7 +1,7 @@
 """Which nodes can run which RuntimeClasses at all, no pod asked: for lists and gauges.
 
 Checks 3 to 5 with the class's own tolerations, condition taints left aside
-(predicates.runtimeclass.mismatch_without_pod).
+(predicates.runtimeclass.Requirements.without_pod).
 """
 
 from collections import Counter
@@ -13,10 +13,9 @@ from extender.objects import RuntimeClass, Shape
 from extender.predicates.runtimeclass import (
     HandlerCheck,
     Policy,
+    Requirements,
     is_condition_taint,
-    mismatch_without_pod,
 )
-from extender.predicates.tolerations import TolerationSet
 from extender.snapshot import EMPTY_TABLE, Snapshot, VerdictTable, extend_table
 from extender.verbs.class_index import ClassIndex, Matching, ShapeMemo
 from extender.verbs.verdicts import Verdicts, group_refusals
@@ -106,12 +105,8 @@ def verdicts_of_class(
     runtime_class: RuntimeClass, shapes: Sequence[Shape], policy: Policy
 ) -> VerdictTable:
     """Whether nodes of each shape can run the class, no pod asked."""
-    tolerations = TolerationSet(runtime_class.tolerations)
-
-    def mismatch(shape: Shape) -> Reason | None:
-        return mismatch_without_pod(runtime_class, tolerations, shape, policy.handler_check)
-
-    return extend_table(EMPTY_TABLE, shapes, mismatch)
+    requirements = Requirements.without_pod(runtime_class, policy.handler_check)
+    return extend_table(EMPTY_TABLE, shapes, requirements.mismatch)
 
 
 def classes_of_node(
@@ -120,8 +115,7 @@ def classes_of_node(
     """For each class in order why a node of this shape does not support it; None if it does."""
     check = policy.handler_check
     return [
-        (each, mismatch_without_pod(each, TolerationSet(each.tolerations), shape, check))
-        for each in runtime_classes
+        (each, Requirements.without_pod(each, check).mismatch(shape)) for each in runtime_classes
     ]
 
 

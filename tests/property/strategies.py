@@ -5,12 +5,20 @@ from hypothesis import strategies as st
 from extender.objects import (
     Features,
     Handler,
+    Kubelet,
+    KubeletNeeds,
     Node,
     Pod,
     RuntimeClass,
     Taint,
     Toleration,
 )
+
+
+def any_is_set(needs: KubeletNeeds) -> bool:
+    """Decoding makes none without a need."""
+    return needs != KubeletNeeds()
+
 
 KEYS = st.sampled_from(["sandbox", "os", "pool", "node.kubernetes.io/not-ready"])
 VALUES = st.sampled_from(["", "a", "b", "true"])
@@ -35,6 +43,25 @@ handlers = st.lists(
 ).map(frozenset)
 features = st.builds(Features, st.booleans(), st.booleans())
 
+#: None of 1.31 and 1.32 rejects supplementalGroupsPolicy, none for Windows knows user namespaces.
+KUBELETS = st.sampled_from(
+    [
+        *(
+            Kubelet(system, rejects)
+            for system in ("", "linux", "windows")
+            for rejects in (False, True)
+        ),
+        Kubelet("", may_lack_user_namespaces="v1.31"),
+        Kubelet("linux", may_lack_user_namespaces="v1.31"),
+        Kubelet("linux", may_lack_user_namespaces="v1.32"),
+    ]
+)
+SYSTEMS = st.sampled_from([None, "linux", "windows"])
+kubelet_needs = st.one_of(
+    st.none(),
+    st.builds(KubeletNeeds, SYSTEMS, SYSTEMS, st.booleans(), st.booleans()).filter(any_is_set),
+)
+
 
 def nodes(name: st.SearchStrategy[str]) -> st.SearchStrategy[Node]:
     return st.builds(
@@ -45,7 +72,7 @@ def nodes(name: st.SearchStrategy[str]) -> st.SearchStrategy[Node]:
         handlers=handlers,
         unschedulable=st.booleans(),
         is_docker=st.booleans(),
-        is_windows=st.booleans(),
+        kubelet=KUBELETS,
     )
 
 
@@ -73,6 +100,7 @@ pods = st.builds(
     node_selector=labels,
     tolerations=toleration_lists,
     features=features,
+    kubelet_needs=kubelet_needs,
 )
 
 #: What is asked about: known and unknown names, some of them twice.

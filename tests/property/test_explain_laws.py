@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from extender.objects import Node, Pod, RuntimeClass, SelectorRequirement, SelectorTerm
 from extender.predicates.node_selector import RequiredNodeAffinity
-from extender.predicates.runtimeclass import HandlerCheck, Policy, mismatch_without_pod
-from extender.predicates.tolerations import TolerationSet
+from extender.predicates.runtimeclass import HandlerCheck, Policy, Requirements
 from extender.printing.documents import explanation_document, nodes_document
 from extender.verbs.explain import Explanation, explain
 from extender.verbs.explain.candidates import described_nodes, nodes_of
@@ -21,9 +20,10 @@ from extender.verdict import Code
 from extender.wire import bodies
 from tests import naive
 from tests.property import strategies as some
-from tests.property.test_filter_laws import CHECKS, snapshot_of
+from tests.property.test_filter_laws import snapshot_of
 from tests.stores import replace_nodes
 
+CHECKS = st.sampled_from(list(HandlerCheck))
 LAW = settings(max_examples=300, deadline=None)
 
 OWN = {Code.POD_SELECTOR, Code.POD_AFFINITY, Code.POD_TAINT, Code.CORDONED}
@@ -104,7 +104,7 @@ def test_each_node_has_the_first_reason_that_holds(
     """What the filter says, to the letter; where it says nothing, the pod's own requirements."""
     explanation = explained(nodes, classes, pod, check)
     by_name = {name: (g.text, g.code) for g in explanation.reasons for name in g.nodes}
-    texts = naive.reasons(pod, {each.name: each for each in classes}, list(nodes), check)
+    texts = naive.reasons(pod, {each.name: each for each in classes}, list(nodes), Policy(check))
     for node, text in zip(nodes, texts, strict=True):
         said, code = by_name.get(node.name.encode(), (None, None))
         if text is not None:
@@ -207,12 +207,12 @@ def test_matching_without_a_pod_is_told_the_same_everywhere(
     matching = {}
     for runtime_class in snapshot.runtime_classes.values():
         found = nodes_of_class(runtime_class, snapshot, policy)
-        tolerations = TolerationSet(runtime_class.tolerations)
+        requirements = Requirements.without_pod(runtime_class, check)
         expected = []
         for node in nodes:
             shape = snapshot.shape(node.name.encode())
             assert shape is not None
-            if mismatch_without_pod(runtime_class, tolerations, shape, check) is None:
+            if requirements.mismatch(shape) is None:
                 expected.append(node.name.encode())
         assert list(found.matching) == sorted(expected)
         refused = [name for _, names in found.not_matching for name in names]

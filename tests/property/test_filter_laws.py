@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from extender.cluster.store import SnapshotStore
 from extender.objects import Node, Pod, RuntimeClass, Taint, Toleration
+from extender.predicates.kubelet import KubeletCheck
 from extender.predicates.runtimeclass import HandlerCheck, Policy
 from extender.snapshot import Snapshot
 from extender.verbs.filter import match_names, match_nodes, sort_nodes
@@ -16,7 +17,12 @@ from extender.wire import filter as wire
 from tests import naive
 from tests.property import strategies as some
 
-CHECKS = st.sampled_from(list(HandlerCheck))
+POLICIES = st.builds(
+    Policy,
+    st.sampled_from(list(HandlerCheck)),
+    st.just(False),
+    st.sampled_from(list(KubeletCheck)),
+)
 LAW = settings(max_examples=300, deadline=None)
 
 Answer = tuple[list[str], dict[str, str]]
@@ -28,11 +34,11 @@ def snapshot_of(nodes: list[Node], classes: list[RuntimeClass]) -> Snapshot:
     return store.snapshot
 
 
-def ask(snapshot: Snapshot, pod: Pod, names: list[str], check: HandlerCheck) -> Answer:
+def ask(snapshot: Snapshot, pod: Pod, names: list[str], policy: Policy) -> Answer:
     """The passing names, and the text of each refused one, through the wire's encoding."""
     asked = bodies.run_of(names)
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
-    verdicts = match_names(pod, runtime_class, snapshot, asked, Policy(check))
+    verdicts = match_names(pod, runtime_class, snapshot, asked, policy)
     answer = json.loads(b"".join(wire.encode_filtered_names(asked, sort_nodes(verdicts))))
     assert set(answer) == {
         "Nodes",
@@ -48,34 +54,34 @@ def ask(snapshot: Snapshot, pod: Pod, names: list[str], check: HandlerCheck) -> 
 
 
 @LAW
-@given(some.node_lists, some.class_lists, some.pods, some.asked_names, CHECKS)
+@given(some.node_lists, some.class_lists, some.pods, some.asked_names, POLICIES)
 def test_passing_and_failed_are_what_was_asked(
     nodes: list[Node],
     classes: list[RuntimeClass],
     pod: Pod,
     asked: list[str],
-    check: HandlerCheck,
+    policy: Policy,
 ) -> None:
     """passing ∪ failed = asked, disjoint, the passing ones in the order asked."""
-    passing, failed = ask(snapshot_of(nodes, classes), pod, asked, check)
+    passing, failed = ask(snapshot_of(nodes, classes), pod, asked, policy)
     assert passing == [name for name in asked if name not in failed]
     assert set(failed) == set(asked) - set(passing)
 
 
 @LAW
-@given(some.node_lists, some.class_lists, some.pods, some.asked_names, CHECKS)
+@given(some.node_lists, some.class_lists, some.pods, some.asked_names, POLICIES)
 def test_the_indexed_path_equals_the_naive_loop(
     nodes: list[Node],
     classes: list[RuntimeClass],
     pod: Pod,
     asked: list[str],
-    check: HandlerCheck,
+    policy: Policy,
 ) -> None:
     """Every name gets the verdict and the text that a plain loop over the rules gives."""
-    passing, failed = ask(snapshot_of(nodes, classes), pod, asked, check)
+    passing, failed = ask(snapshot_of(nodes, classes), pod, asked, policy)
     known = {node.name: node for node in nodes}
     by_name = {each.name: each for each in classes}
-    texts = naive.reasons(pod, by_name, [known.get(name) for name in asked], check)
+    texts = naive.reasons(pod, by_name, [known.get(name) for name in asked], policy)
     assert passing == [name for name, text in zip(asked, texts, strict=True) if text is None]
     assert failed == {
         name: text for name, text in zip(asked, texts, strict=True) if text is not None
@@ -88,9 +94,9 @@ def test_another_toleration_never_newly_rejects(
     nodes: list[Node], classes: list[RuntimeClass], pod: Pod, toleration: Toleration
 ) -> None:
     snapshot, names = snapshot_of(nodes, classes), [node.name for node in nodes]
-    before, _ = ask(snapshot, pod, names, HandlerCheck.AUTO)
+    before, _ = ask(snapshot, pod, names, Policy())
     more = replace(pod, tolerations=(*pod.tolerations, toleration))
-    after, _ = ask(snapshot, more, names, HandlerCheck.AUTO)
+    after, _ = ask(snapshot, more, names, Policy())
     assert set(before) <= set(after)
 
 
@@ -100,24 +106,24 @@ def test_another_no_schedule_taint_never_newly_admits(
     nodes: list[Node], classes: list[RuntimeClass], pod: Pod, key: str, value: str
 ) -> None:
     names = [node.name for node in nodes]
-    before, _ = ask(snapshot_of(nodes, classes), pod, names, HandlerCheck.AUTO)
+    before, _ = ask(snapshot_of(nodes, classes), pod, names, Policy())
     taint = Taint(key, value, "NoSchedule")
     tainted = [replace(node, taints=(*node.taints, taint)) for node in nodes]
-    after, _ = ask(snapshot_of(tainted, classes), pod, names, HandlerCheck.AUTO)
+    after, _ = ask(snapshot_of(tainted, classes), pod, names, Policy())
     assert set(after) <= set(before)
 
 
 @LAW
-@given(some.node_lists, some.class_lists, some.pods, CHECKS)
+@given(some.node_lists, some.class_lists, some.pods, POLICIES)
 def test_both_wire_modes_give_the_same_verdicts(
-    nodes: list[Node], classes: list[RuntimeClass], pod: Pod, check: HandlerCheck
+    nodes: list[Node], classes: list[RuntimeClass], pod: Pod, policy: Policy
 ) -> None:
     """A node described in the request fares as the same node in the cache."""
     snapshot = snapshot_of(nodes, classes)
     names = bodies.run_of([node.name for node in nodes])
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
-    by_name = match_names(pod, runtime_class, snapshot, names, Policy(check))
-    by_object = match_nodes(pod, runtime_class, nodes, Policy(check))
+    by_name = match_names(pod, runtime_class, snapshot, names, policy)
+    by_object = match_nodes(pod, runtime_class, nodes, policy)
     assert [by_name.reasons[code] for code in by_name.codes] == [
         by_object.reasons[code] for code in by_object.codes
     ]
@@ -138,14 +144,14 @@ def test_any_number_of_reasons_is_told_with_eight_details_at_most(
         snapshot_of(nodes, [runtime_class]),
         Pod(runtime_class_name="c"),
         names,
-        HandlerCheck.AUTO,
+        Policy(),
     )
     known = {node.name: node for node in nodes}
     texts = naive.reasons(
         Pod(runtime_class_name="c"),
         {"c": runtime_class},
         [known.get(name) for name in names],
-        HandlerCheck.AUTO,
+        Policy(),
     )
     assert passing == [name for name, text in zip(names, texts, strict=True) if text is None]
     assert failed == {name: t for name, t in zip(names, texts, strict=True) if t is not None}

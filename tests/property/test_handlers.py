@@ -10,9 +10,8 @@ from msgspec import Raw
 from extender.cluster.feeds import NodeFeed
 from extender.cluster.store import SnapshotStore
 from extender.decoding import NodeReader, RawNode, decode, node_of
-from extender.objects import Features, RuntimeClass, shape_of
-from extender.predicates.runtimeclass import HandlerCheck, Requirements
-from extender.predicates.tolerations import TolerationSet
+from extender.objects import Features, Pod, RuntimeClass, shape_of
+from extender.predicates.runtimeclass import Policy, Requirements
 
 NAMES = ["", "runsc", "kata"]
 
@@ -63,7 +62,7 @@ def test_of_handlers_listed_twice_the_first_decides(
     )
     expected = has_all and (found is not None or not listed)
     runtime_class = RuntimeClass("c", name)
-    requirements = Requirements(runtime_class, TolerationSet(()), needed, HandlerCheck.AUTO)
+    requirements = Requirements.of(Pod(features=needed), runtime_class, Policy())
     assert (requirements.mismatch(shape_of(node, ())) is None) == expected
 
 

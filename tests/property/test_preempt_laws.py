@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.objects import Node, Pod, RuntimeClass
-from extender.predicates.runtimeclass import HandlerCheck, Policy
+from extender.predicates.runtimeclass import Policy
 from extender.verbs.filter import match_names
 from extender.verbs.preempt import keep_matching
 from extender.wire import bodies
 from extender.wire import preemption as wire_preemption
 from tests.property import strategies as some
+from tests.property.test_filter_laws import POLICIES, snapshot_of
 from tests.property.test_filter_laws import ask as ask_filter
-from tests.property.test_filter_laws import snapshot_of
 
 LAW = settings(max_examples=300, deadline=None)
 
@@ -54,7 +54,7 @@ def _body(asked: dict[str, tuple[list[str], int]], whole_pods: bool) -> bytes:
     some.pods,
     victims,
     st.booleans(),
-    st.sampled_from(list(HandlerCheck)),
+    POLICIES,
 )
 def test_the_answer_is_the_question_for_the_nodes_the_filter_passes(
     nodes: list[Node],
@@ -62,18 +62,18 @@ def test_the_answer_is_the_question_for_the_nodes_the_filter_passes(
     pod: Pod,
     asked: dict[str, tuple[list[str], int]],
     whole_pods: bool,
-    check: HandlerCheck,
+    policy: Policy,
 ) -> None:
     """answer ⊆ question, node by node and UID by UID, for exactly the nodes filter passes."""
     snapshot = snapshot_of(nodes, classes)
     args = wire_preemption.decode_preemption_args(_body(asked, whole_pods))
     names = bodies.run_of(list(args.victims))
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
-    verdicts = match_names(pod, runtime_class, snapshot, names, Policy(check))
+    verdicts = match_names(pod, runtime_class, snapshot, names, policy)
     answer = json.loads(
         b"".join(wire_preemption.encode_victims(keep_matching(verdicts, args.victims)))
     )
-    passing, _ = ask_filter(snapshot, pod, list(asked), check)
+    passing, _ = ask_filter(snapshot, pod, list(asked), policy)
     assert answer == {
         "NodeNameToMetaVictims": {
             name: {

@@ -62,7 +62,7 @@ def test_the_windows_kubelet_ignores_host_users(system: str | None, label: str |
     is_windows = (system or label) == "windows"
     for shape in shapes_of(node(system, label)):
         assert shape is not None
-        assert shape.is_windows is is_windows
+        assert shape.kubelet.is_windows is is_windows
         for runtime_class in (None, RuntimeClass("c", "h")):
             lacking = user_namespaces_lack(shape, runtime_class)
             assert (lacking is None) is is_windows
@@ -95,8 +95,22 @@ def test_a_change_of_system_is_a_change_of_shape(
     )
 
 
-def test_systems_that_make_no_difference_make_no_shapes() -> None:
-    """Shapes are as few as before: only Windows is told apart."""
-    (first, *_) = shapes_of(node("linux", None))
-    for system in (None, "", "darwin"):
-        assert shapes_of(node(system, None)) == [first] * 3
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(
+            {"kubeletVersion": "v1.34.1"}, {"kubeletVersion": "v1.36.2-gke.1"}, id="upgraded"
+        ),
+        pytest.param({"kubeletVersion": "v1.30.1"}, {}, id="too old to decide"),
+        pytest.param({"kubeletVersion": "v1.x"}, {"kubeletVersion": "?"}, id="unreadable"),
+        pytest.param(
+            {"kubeletVersion": "v1.32.1"}, {"kubeletVersion": "v1.32.9+k3s1"}, id="patched"
+        ),
+    ],
+)
+def test_versions_that_make_no_difference_make_no_shapes(one: Any, other: Any) -> None:
+    """A cluster that is being upgraded has as few shapes as before."""
+    documents = [node("linux", None), node("linux", None)]
+    for document, info in zip(documents, (one, other), strict=True):
+        document["status"]["nodeInfo"] |= info
+    assert len({*shapes_of(documents[0]), *shapes_of(documents[1])}) == 1

@@ -9,8 +9,7 @@ import pytest
 
 from extender import snapshot
 from extender.objects import Pod, RuntimeClass, Shape, Taint, Toleration
-from extender.predicates.runtimeclass import HandlerCheck, Policy, Requirements
-from extender.predicates.tolerations import TolerationSet
+from extender.predicates.runtimeclass import Policy, Requirements
 from extender.snapshot import Shapes, VerdictTable
 from extender.verdict import UNKNOWN_NODE
 
@@ -46,8 +45,7 @@ def texts(table: VerdictTable) -> list[str | None]:
 
 def judged(runtime_class: RuntimeClass, shapes: tuple[Shape, ...], pod: Pod) -> list[str | None]:
     """Each shape on its own, the unknown node's first."""
-    tolerations = TolerationSet((*pod.tolerations, *runtime_class.tolerations))
-    requirements = Requirements(runtime_class, tolerations, pod.features, HandlerCheck.AUTO)
+    requirements = Requirements.of(pod, runtime_class, Policy())
     reasons = [UNKNOWN_NODE, *map(requirements.mismatch, shapes)]
     return [reason.text if reason else None for reason in reasons]
 

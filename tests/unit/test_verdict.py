@@ -44,6 +44,15 @@ REASONS: dict[Code, list[st.SearchStrategy[Reason]]] = {
     ],
     Code.CONFLICT: [st.builds(verdict.selector_conflict, names, keys, values, values)],
     Code.NOT_FOUND: [st.builds(verdict.not_found, names)],
+    Code.OS: [
+        st.builds(verdict.system_mismatch, st.sampled_from(["linux", "windows"])),
+        st.builds(verdict.system_label_mismatch, st.sampled_from(["", "w", "windows", "a.b_c-d"])),
+    ],
+    Code.NODE_FEATURE: [
+        st.just(verdict.STRICT_GROUPS_LACKING),
+        st.builds(verdict.user_namespaces_gated, st.sampled_from(["v1.31", "v1.32"])),
+        st.just(verdict.POD_RESOURCES_LACKING),
+    ],
     Code.UNKNOWN_NODE: [st.just(verdict.UNKNOWN_NODE)],
 }
 

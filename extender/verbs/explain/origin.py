@@ -21,6 +21,9 @@ class Origin(StrEnum):
 
 _CLASS_ALONE: Final = frozenset({Code.HANDLER, Code.NOT_FOUND, Code.CONFLICT})
 
+#: What only the pod asks for.
+_POD_ALONE: Final = frozenset({Code.FEATURE, Code.OS, Code.NODE_FEATURE})
+
 
 def normal(toleration: Toleration) -> Toleration:
     """The toleration with its default operator written out, and without seconds."""
@@ -45,8 +48,8 @@ def class_part_origin(
     """The origin of a reason that the filter verb gives; shape is one of a node that has it."""
     if code in _CLASS_ALONE:
         return Origin.RUNTIME_CLASS
-    if runtime_class is None or code is Code.FEATURE:
-        return Origin.POD  # that asks for the feature
+    if runtime_class is None or code in _POD_ALONE:
+        return Origin.POD
     if code is Code.SELECTOR and shape is not None:
         missing = (e for e in runtime_class.node_selector if e not in shape.selector_entries)
         carried = not missing_labels(missing, pod.node_selector)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from extender.objects import Pod, RuntimeClass, SelectorRequirement, SelectorTerm, Toleration
+from extender.predicates.kubelet import KubeletCheck
 from extender.predicates.runtimeclass import HandlerCheck, Policy
 from extender.verbs.explain.origin import Origin, normal
 from extender.verdict import shown
@@ -24,6 +25,7 @@ def requirements_of(
     return [
         *_of_class(pod, runtime_class),
         *_of_handler(pod, runtime_class, policy),
+        *_of_kubelet(pod, policy),
         *_of_pod(pod, runtime_class),
     ]
 
@@ -53,6 +55,20 @@ def _of_handler(
         yield Requirement("feature", "user namespaces", Origin.POD)
     if pod.features.recursive_read_only_mounts:
         yield Requirement("feature", "recursive read-only mounts", Origin.POD)
+
+
+def _of_kubelet(pod: Pod, policy: Policy) -> Iterator[Requirement]:
+    needs = pod.kubelet_needs
+    if needs is None or policy.kubelet_check is KubeletCheck.OFF:
+        return
+    if needs.system is not None:
+        yield Requirement("os", shown(needs.system), Origin.POD)
+    if needs.system_label is not None:
+        yield Requirement("label", _entry("kubernetes.io/os", needs.system_label), Origin.POD)
+    if needs.strict_groups:
+        yield Requirement("supplementalGroupsPolicy", "Strict", Origin.POD)
+    if needs.pod_resources:
+        yield Requirement("resources", "of the pod as a whole", Origin.POD)
 
 
 def _of_pod(pod: Pod, runtime_class: RuntimeClass | None) -> Iterator[Requirement]:
