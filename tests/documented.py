@@ -9,17 +9,18 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.processes import ROOT, SAMPLES, run, serving
+from tests.processes import ROOT, SAMPLES, Server, run, running, serving, until
 
 _BLOCK: Final = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PROGRAM: Final = "runtimeclass-extender"
 
-#: Where the documents' readers have their server.
-_SERVER: Final = "http://127.0.0.1:8888"
+#: Where the documents' readers have their servers.
+_SERVE: Final = "http://127.0.0.1:8888"
+_WEBHOOK: Final = "http://127.0.0.1:8443"
 
 #: The terminal that the documents are written for.
 _TERMINAL: Final = {"COLUMNS": "100", "RUNTIMECLASS_EXTENDER_PURE_PYTHON": ""}
@@ -35,26 +36,40 @@ def commands(block: str) -> Iterator[tuple[str, str]]:
         yield command, output
 
 
-def printed(command: str, server: Callable[[], str]) -> str:
+def printed(command: str, server: Callable[[str], str]) -> str:
     """What a command prints on stdout and stderr, the exit code left aside."""
     words = shlex.split(command)
     if words[0] == _PROGRAM:
         result = run(*words[1:], env=_TERMINAL)
         return result.stdout + result.stderr
     assert words[0] == "curl", command
-    asked = [word.replace(_SERVER, server()) for word in words]
+    (where,) = {each for each in (_SERVE, _WEBHOOK) if each in command}
+    asked = [word.replace(where, server(where)) for word in words]
     return subprocess.run(asked, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+
+
+def _serve() -> AbstractContextManager[Server]:
+    return serving(SAMPLES / "cluster", SAMPLES / "pods")
+
+
+@contextmanager
+def _webhook() -> Iterator[Server]:
+    flags = ("--bind", "127.0.0.1:0", "--manifests", str(SAMPLES / "cluster"))
+    with running("webhook", *flags) as server:
+        until(lambda: server.request("GET", "/readyz")[0] == 200)
+        yield server
 
 
 def rewritten(text: str) -> str:
     """The document as it would have to be."""
     with ExitStack() as stack:
-        urls: list[str] = []
+        urls: dict[str, str] = {}
 
-        def server() -> str:
-            if not urls:
-                urls.append(stack.enter_context(serving(SAMPLES / "cluster", SAMPLES / "pods")).url)
-            return urls[0]
+        def server(where: str) -> str:
+            if where not in urls:
+                started = _webhook() if where == _WEBHOOK else _serve()
+                urls[where] = stack.enter_context(started).url
+            return urls[where]
 
         def fill(match: re.Match[str]) -> str:
             parts = [

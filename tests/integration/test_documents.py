@@ -1,5 +1,9 @@
 """What the documents show is what the commands print."""
 
+import base64
+import json
+import re
+
 import pytest
 
 from extender.verdict import POD_SELECTOR, handler_absent, selector_mismatch
@@ -7,10 +11,19 @@ from tests.documented import rewritten
 from tests.processes import ROOT
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/explain.md", "docs/verbs.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/explain.md", "docs/verbs.md", "docs/webhook.md"]
+)
 def test_the_outputs_in_a_document_are_real(name: str) -> None:
     text = (ROOT / name).read_text()
     assert rewritten(text) == text
+
+
+def test_the_patch_that_is_shown_is_the_one_in_the_answer_above_it() -> None:
+    text = (ROOT / "docs" / "webhook.md").read_text()
+    answer, patch = re.findall(r'^(\{.*"patch":.*\}|\[\{"op".*\])$', text, re.MULTILINE)
+    decoded = base64.b64decode(json.loads(answer)["response"]["patch"])
+    assert json.loads(patch) == json.loads(decoded)
 
 
 @pytest.mark.parametrize(
