@@ -141,14 +141,15 @@ class Feed(ABC, Generic[HeldT]):
         """Hand changes to the store; None for what was deleted."""
 
 
-def _checked_name(name: str | None) -> bytes:
-    errors = validate_node_name(name or "")
+def _checked_name(name: str) -> bytes:
+    errors = validate_node_name(name)
     if errors:
         raise DecodeError(errors[0].text)
-    return (name or "").encode()
+    return name.encode()
 
 
-def _check_kind(found: str | None, kind: str) -> None:
+def check_kind(found: str | None, kind: str) -> None:
+    """Raises DecodeError."""
     # The items of a list carry no kind.
     if found is not None and found != kind:
         raise DecodeError(f"expected a {kind}, got kind {found!r}")
@@ -181,7 +182,7 @@ class NodeFeed(Feed[HeldNode]):
 
     def _decode(self, raw: Raw) -> Seen[HeldNode]:
         node = decode(raw, RawNode, self.kind)
-        _check_kind(node.kind, self.kind)
+        check_kind(node.kind, self.kind)
         name = node.name.encode()
         before = self._held.get(name)
         if before is None:
@@ -222,16 +223,6 @@ def _observed(name: bytes, held: HeldNode) -> ObservedNode:
     return ObservedNode(name, held.labels, held.bare)
 
 
-class _ClassMetadata(Struct, rename="camel"):
-    name: str | None = None
-    resource_version: str | None = None
-
-
-class _ClassObject(Struct):
-    kind: str | None = None
-    metadata: _ClassMetadata | None = None
-
-
 class HeldClass(Held):
     """A RuntimeClass."""
 
@@ -255,12 +246,11 @@ class RuntimeClassFeed(Feed[HeldClass]):
         self._position: int | None = None
 
     def _decode(self, raw: Raw) -> Seen[HeldClass]:
-        header = decode(raw, _ClassObject, "RuntimeClass")
-        _check_kind(header.kind, self.kind)
-        metadata = header.metadata or _ClassMetadata()
-        name = _checked_name(metadata.name)
-        runtime_class = runtime_class_of(decode(raw, RawRuntimeClass, "RuntimeClass"))
-        version = metadata.resource_version or ""
+        found = decode(raw, RawRuntimeClass, self.kind)
+        check_kind(found.kind, self.kind)
+        runtime_class = runtime_class_of(found)
+        name = _checked_name(runtime_class.name)
+        version = (found.metadata and found.metadata.resource_version) or ""
         newest = revision(version)
         before = self._held.get(name)
         if before is not None and before.runtime_class.same_as(runtime_class):

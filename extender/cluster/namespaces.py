@@ -4,29 +4,18 @@ import threading
 from collections.abc import Mapping
 from typing import Final
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from extender.cluster.api_objects import revision
-from extender.cluster.feeds import Feed, Held, Seen
+from extender.cluster.feeds import Feed, Held, Seen, check_kind
 from extender.cluster.kinds import NAMESPACES
-from extender.decoding import DecodeError, StringMap, decode
+from extender.decoding import DecodeError, RawNamespace, decode
 from extender.undecided import ERROR_PREFIX, UndecidedError, not_synced
 from extender.verdict import shown
 
 #: A pod may be created in the moment after its namespace: its watch event is waited for so long.
 #: There are no pods in namespaces that don't exist (admission plugin NamespaceLifecycle).
 WAIT_SECONDS: Final = 1.0
-
-
-class _Metadata(Struct, rename="camel"):
-    name: str | None = None
-    resource_version: str | None = None
-    annotations: StringMap = None
-
-
-class _Namespace(Struct):
-    kind: str | None = None
-    metadata: _Metadata | None = None
 
 
 class HeldNamespace(Held):
@@ -68,11 +57,10 @@ class NamespaceFeed(Feed[HeldNamespace]):
         return known[name]
 
     def _decode(self, raw: Raw) -> Seen[HeldNamespace]:
-        found = decode(raw, _Namespace, "Namespace")
-        if found.kind not in (None, self.kind):
-            raise DecodeError(f"expected a Namespace, got kind {found.kind!r}")
-        metadata = found.metadata or _Metadata()
-        if not metadata.name:
+        found = decode(raw, RawNamespace, self.kind)
+        check_kind(found.kind, self.kind)
+        metadata = found.metadata
+        if metadata is None or not metadata.name:
             raise DecodeError("Namespace.metadata.name: missing")
         name, version = metadata.name.encode(), metadata.resource_version or ""
         newest = revision(version)

@@ -30,7 +30,6 @@ FUNCTION() {
         printf -v word %q "${word#"$head"}"
         COMPREPLY+=("$word")
     done <<<"$answer"
-    ((directive & 2)) && compopt -o nospace
     ((directive & 4)) && compopt +o default
     return 0
 }

@@ -21,9 +21,8 @@ from extender.commands.candidates import contexts, pods, runtime_classes
 from extender.environment import with_environment
 from extender.flags import CommandParser, is_boolean, is_repeatable, takes_value
 
-#: The directives: complete file names if there is no candidate, add no space, complete no files.
+#: The directives: complete file names if there is no candidate, or complete no files.
 FILES: Final = 0
-NO_SPACE: Final = 2
 NO_FILES: Final = 4
 
 _SHELLS: Final = ("bash", "zsh", "fish")
@@ -61,8 +60,8 @@ def answer_to(program: str, known: Mapping[str, Entry], words: Sequence[str]) ->
     return _Line(program, known[before[0]].load(), before[1:]).answer(last)
 
 
-def _beginning(last: str, candidates: Iterable[tuple[str, str]], directive: int = 4) -> Answer:
-    return Answer([each for each in candidates if each[0].startswith(last)], directive)
+def _beginning(last: str, candidates: Iterable[tuple[str, str]]) -> Answer:
+    return Answer([each for each in candidates if each[0].startswith(last)])
 
 
 class _Line:

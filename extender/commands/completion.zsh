@@ -12,9 +12,7 @@ FUNCTION() {
         # _describe wants WORD:WHAT IT IS.
         candidates+=("${${line%%$'\t'*}//:/\\:}${${(M)line%%$'\t'*}:+:${line#*$'\t'}}")
     done
-    if ((directive & 2)); then
-        _describe -V PROGRAM candidates -S ''
-    elif (($#candidates)); then
+    if (($#candidates)); then
         _describe PROGRAM candidates
     elif ((!(directive & 4))); then
         [[ $PREFIX == -*=* ]] && compset -P '*='

@@ -1,5 +1,7 @@
 """RuntimeClasses, and the Namespaces that choose a default one."""
 
+from typing import Final
+
 from msgspec import Struct
 
 from extender.decoding.constraints import RawTimedToleration, quantities_of, timed_tolerations_of
@@ -16,30 +18,31 @@ class _Overhead(Struct, rename="camel"):
     pod_fixed: dict[str, str | int | float | None] | None = None
 
 
-class _NamespaceMetadata(Struct):
+class _Metadata(Struct, rename="camel"):
     name: str | None = None
-    annotations: StringMap = None
-
-
-class RawNamespace(Struct):
-    metadata: _NamespaceMetadata | None = None
-
-
-class _ClassMetadata(Struct, rename="camel"):
-    name: str | None = None
+    resource_version: str | None = None
     annotations: StringMap = None
     creation_timestamp: str | None = None
 
 
+class RawNamespace(Struct):
+    kind: str | None = None
+    metadata: _Metadata | None = None
+
+
 class RawRuntimeClass(Struct):
-    metadata: _ClassMetadata | None = None
+    kind: str | None = None
+    metadata: _Metadata | None = None
     handler: str | None = None
     overhead: _Overhead | None = None
     scheduling: _Scheduling | None = None
 
 
+_NO_METADATA: Final = _Metadata()
+
+
 def runtime_class_of(raw: RawRuntimeClass) -> RuntimeClass:
-    metadata = raw.metadata or _ClassMetadata()
+    metadata = raw.metadata or _NO_METADATA
     scheduling = raw.scheduling or _Scheduling()
     return RuntimeClass(
         metadata.name or "",

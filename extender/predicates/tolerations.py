@@ -4,10 +4,10 @@ Follows k8s.io/component-helpers/scheduling/corev1 and api/core/v1/toleration.go
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final
 
-from extender.objects import HARD_EFFECTS, NO_SCHEDULE, UNSCHEDULABLE_TAINT_KEY, Taint, Toleration
+from extender.objects import NO_SCHEDULE, UNSCHEDULABLE_TAINT_KEY, Taint, Toleration
 
 # strconv.ParseInt would take "+5" and "007", but validation.IsDecimalInteger and the comparison
 # (toleration.go, compareNumericValues) take canonical decimals only; int() would take even more.
@@ -79,19 +79,12 @@ class TolerationSet:
         )
 
 
-def find_untolerated_taint(
-    taints: Iterable[Taint],
-    tolerations: TolerationSet,
-    effects: Collection[str] | None = HARD_EFFECTS,
-) -> Taint | None:
-    """The first taint with one of `effects` (None: any) that is not tolerated.
+def find_untolerated_taint(taints: Iterable[Taint], tolerations: TolerationSet) -> Taint | None:
+    """The first of the taints that is not tolerated; a shape has only those of hard effects.
 
     component-helpers/scheduling/corev1/helpers.go FindMatchingUntoleratedTaint, v1.36.2.
     """
-    for taint in taints:
-        if (effects is None or taint.effect in effects) and not tolerations.tolerates(taint):
-            return taint
-    return None
+    return next((taint for taint in taints if not tolerations.tolerates(taint)), None)
 
 
 _UNSCHEDULABLE_TAINT: Final = Taint(UNSCHEDULABLE_TAINT_KEY, "", NO_SCHEDULE)

@@ -9,7 +9,7 @@ from typing import Final
 
 from extender.checks.finding import Finding, Severity
 from extender.names import text_of
-from extender.objects import RuntimeClass, Shape, Toleration
+from extender.objects import RuntimeClass, Shape, fields_of, untimed
 from extender.snapshot import Snapshot
 from extender.verbs.explain import Explanation, ReasonGroup
 from extender.verbs.explain.scores import NodeScore
@@ -113,22 +113,12 @@ def _class_document(
         "name": runtime_class.name,
         "handler": runtime_class.handler,
         "nodeSelector": dict(runtime_class.node_selector),
-        "tolerations": [_toleration(each) for each in runtime_class.tolerations],
+        "tolerations": [fields_of(untimed(each)) for each in runtime_class.tolerations],
         "overhead": dict(runtime_class.overhead),
         "matchingNodes": matching,
         "notMatchingNodes": total - matching,
         "warnings": list(warnings),
     }
-
-
-def _toleration(toleration: Toleration) -> Mapping[str, str]:
-    fields = {
-        "key": toleration.key,
-        "operator": toleration.operator,
-        "value": toleration.value,
-        "effect": toleration.effect,
-    }
-    return {name: value for name, value in fields.items() if value}
 
 
 def states_of(names: Iterable[bytes], snapshot: Snapshot) -> Mapping[bytes, Sequence[str]]:

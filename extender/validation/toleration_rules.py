@@ -3,7 +3,6 @@
 Upstream: pkg/apis/core/validation/validation.go ValidateTolerations, v1.36.2.
 """
 
-import re
 from collections.abc import Sequence
 
 from extender.objects import Toleration
@@ -21,9 +20,6 @@ _EMPTY_KEY_FAULT = (
     'operator must be Exists when `key` is empty, which means "match all values and all keys"'
 )
 _SECONDS_FAULT = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-_SIGNED_DIGITS = re.compile("[+-]?[0-9]+")
-# The digits of 2**63, the widest number an int64 can be asked to hold.
-_INT64_DIGITS = 19
 
 
 def decode_tolerations(value: object, field: str) -> list[Toleration]:
