@@ -189,7 +189,11 @@ def test_a_merge_changes_no_reason_of_the_class(
     assert of_class(before) == of_class(after)
     something = bool(runtime_class.node_selector or runtime_class.tolerations)
     for group in after.reasons:
-        if group.code is Code.SELECTOR or (group.code is Code.TAINT and something):
+        if group.code is Code.TAINT and "node.kubernetes.io/" in group.text:
+            assert group.origin is Origin.NODE
+        elif group.code is Code.TAINT and group.origin is Origin.NODE:
+            assert "(" not in group.text  # of many details the rest take the plain form
+        elif group.code is Code.SELECTOR or (group.code is Code.TAINT and something):
             assert group.origin is Origin.BOTH
         elif group.code is Code.HANDLER:
             assert group.origin is Origin.RUNTIME_CLASS

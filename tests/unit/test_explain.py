@@ -377,3 +377,28 @@ def test_terms_that_do_not_parse_are_told_up_to_eight() -> None:
     warnings = explained(pod, POOL, {}).warnings
     assert len(warnings) == 9
     assert warnings[-1] == "12 more terms of the pod's required node affinity do not parse"
+
+
+def test_a_taint_that_says_how_a_node_is_comes_from_the_node_and_not_from_the_class() -> None:
+    classes = {"kata": RuntimeClass("kata", "kata")}
+    nodes = [
+        Node("broken", taints=(Taint("node.kubernetes.io/not-ready", "", "NoExecute"),)),
+        Node("kept", taints=(Taint("dedicated", "gpu", "NoSchedule"),)),
+        Node(
+            "kept-and-broken",
+            taints=(
+                Taint("dedicated", "gpu", "NoSchedule"),
+                Taint("node.kubernetes.io/not-ready", "", "NoExecute"),
+            ),
+        ),
+    ]
+    found = explained(Pod(runtime_class_name="kata"), nodes, classes).reasons
+    assert {(each.origin, tuple(each.nodes)) for each in found} == {
+        (Origin.NODE, (b"broken",)),
+        (Origin.RUNTIME_CLASS, (b"kept", b"kept-and-broken")),
+    }
+    tolerant = Pod(runtime_class_name="kata", tolerations=(Toleration("dedicated", "Exists"),))
+    found = explained(tolerant, nodes, classes).reasons
+    assert {(each.origin, tuple(each.nodes)) for each in found} == {
+        (Origin.NODE, (b"broken", b"kept-and-broken"))
+    }

@@ -9,6 +9,8 @@ from typing import Final
 
 from extender.objects import Pod, RuntimeClass, Shape, Toleration
 from extender.predicates.node_selector import missing_labels
+from extender.predicates.runtimeclass import is_condition_taint
+from extender.predicates.tolerations import TolerationSet, find_untolerated_taint
 from extender.verdict import Code
 
 
@@ -42,6 +44,13 @@ def is_merged(pod: Pod, runtime_class: RuntimeClass) -> bool:
     )
 
 
+def _is_state(pod: Pod, runtime_class: RuntimeClass, shape: Shape) -> bool:
+    """Whether the taint that refuses the nodes says how they are at the moment: not ready, full."""
+    tolerations = TolerationSet((*pod.tolerations, *runtime_class.tolerations))
+    taint = find_untolerated_taint(shape.taints, tolerations)
+    return taint is not None and is_condition_taint(taint)
+
+
 def class_part_origin(
     code: Code, pod: Pod, runtime_class: RuntimeClass | None, shape: Shape | None
 ) -> Origin:
@@ -50,6 +59,8 @@ def class_part_origin(
         return Origin.RUNTIME_CLASS
     if runtime_class is None or code in _POD_ALONE:
         return Origin.POD
+    if code is Code.TAINT and shape is not None and _is_state(pod, runtime_class, shape):
+        return Origin.NODE
     if code is Code.SELECTOR and shape is not None:
         missing = (e for e in runtime_class.node_selector if e not in shape.selector_entries)
         carried = not missing_labels(missing, pod.node_selector)
