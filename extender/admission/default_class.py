@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from extender.admission.namespace_rules import DEFAULT_ANNOTATION, NO_DEFAULT
 from extender.admission.pod import ReviewedPod
 from extender.objects import RuntimeClass
 from extender.verdict import shown
@@ -11,13 +12,8 @@ from extender.verdict import shown
 #: On a RuntimeClass: the default of the cluster.
 IS_DEFAULT_ANNOTATION: Final = "runtimeclass-extender/is-default-class"
 
-#: On a Namespace: the name of the default there, or NO_DEFAULT; on a Pod: NO_DEFAULT.
-DEFAULT_ANNOTATION: Final = "runtimeclass-extender/default-class"
 
-NO_DEFAULT: Final = "false"
-
-
-def origin_of_default(namespace: str, of_namespace: str | None) -> str:
+def origin_of_default(namespace: str, of_namespace: str) -> str:
     """Where a class comes from that a pod was given and does not name, for whoever looks for it."""
     if of_namespace:
         return f'annotation {DEFAULT_ANNOTATION} of namespace "{shown(namespace)}"'

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from extender.admission.namespace_rules import NamespaceRules, rules_of
 from extender.cluster.manifests import (
     ManifestError,
     Manifests,
@@ -73,8 +74,8 @@ class ManifestFollower:
         """NAMESPACE/NAME of each pod."""
         return self.manifests.pods.keys()
 
-    def namespace_annotation(self, annotation: str, namespace: str) -> str | None:
-        return self.manifests.namespaces.get(namespace, {}).get(annotation)
+    def rules_of_namespace(self, namespace: str) -> NamespaceRules:
+        return rules_of(namespace, self.manifests.namespaces.get(namespace, {}))
 
     def _follow(self) -> None:
         while not self._stopping.wait(POLL_SECONDS):

@@ -1,4 +1,4 @@
-"""The annotations of Namespaces, as far as they say which RuntimeClass is the default there."""
+"""The Namespaces of a live cluster, as far as their annotations make rules for RuntimeClasses."""
 
 import threading
 from collections.abc import Mapping
@@ -6,10 +6,11 @@ from typing import Final
 
 from msgspec import Raw
 
+from extender.admission.namespace_rules import NamespaceRules, rules_of
 from extender.cluster.api_objects import revision
 from extender.cluster.feeds import Feed, Held, Seen, check_kind
 from extender.cluster.kinds import NAMESPACES
-from extender.decoding import DecodeError, RawNamespace, decode
+from extender.decoding import DecodeError, RawNamespace, decode, strings
 from extender.undecided import ERROR_PREFIX, UndecidedError, not_synced
 from extender.verdict import shown
 
@@ -19,39 +20,35 @@ WAIT_SECONDS: Final = 1.0
 
 
 class HeldNamespace(Held):
-    """A namespace's value of one annotation; None where it has none."""
+    """What is kept of a namespace."""
 
-    annotation: str | None
+    rules: NamespaceRules
 
 
 class NamespaceFeed(Feed[HeldNamespace]):
-    """Namespaces; `annotation_of` is for request threads, all else for the reflector's."""
+    """Namespaces; `rules_of` is for request threads, all else for the reflector's."""
 
     kind = NAMESPACES.name
 
-    def __init__(self, annotation: str) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._annotation = annotation
         self._news = threading.Condition()
-        self._annotations: Mapping[bytes, str | None] | None = None
+        self._rules: Mapping[bytes, NamespaceRules] | None = None
 
     @property
     def synced(self) -> bool:
-        return self._annotations is not None
+        return self._rules is not None
 
-    def annotation_of(self, namespace: str) -> str | None:
-        """The annotation's value; None without one.
-
-        Raises UndecidedError for a namespace that is not known, and before the first sync.
-        """
+    def rules_of(self, namespace: str) -> NamespaceRules:
+        """Raises UndecidedError for a namespace that is not known, and before the first sync."""
         name = namespace.encode()
         if not self.synced:
             raise not_synced("Namespaces")
-        known = self._annotations or {}
+        known = self._rules or {}
         if name not in known:
             with self._news:
-                self._news.wait_for(lambda: name in (self._annotations or {}), WAIT_SECONDS)
-            known = self._annotations or {}
+                self._news.wait_for(lambda: name in (self._rules or {}), WAIT_SECONDS)
+            known = self._rules or {}
         if name not in known:
             raise UndecidedError(f'{ERROR_PREFIX}namespace "{shown(namespace)}" is not known yet')
         return known[name]
@@ -64,15 +61,15 @@ class NamespaceFeed(Feed[HeldNamespace]):
             raise DecodeError("Namespace.metadata.name: missing")
         name, version = metadata.name.encode(), metadata.resource_version or ""
         newest = revision(version)
-        annotation = (metadata.annotations or {}).get(self._annotation)
+        rules = rules_of(metadata.name, strings(metadata.annotations))
         before = self._held.get(name)
-        if before is not None and before.annotation == annotation:
+        if before is not None and before.rules == rules:
             return Seen(name, version, newest, before)
-        return Seen(name, version, newest, HeldNamespace(newest, annotation))
+        return Seen(name, version, newest, HeldNamespace(newest, rules))
 
     def _replace(self, held: Mapping[bytes, HeldNamespace]) -> None:
         with self._news:
-            self._annotations = {name: each.annotation for name, each in held.items()}
+            self._rules = {name: each.rules for name, each in held.items()}
             self._news.notify_all()
 
     def _apply(self, changed: Mapping[bytes, HeldNamespace | None]) -> None:

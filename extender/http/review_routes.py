@@ -15,7 +15,7 @@ from extender.http.health import Health
 from extender.http.routing import Route, Threads, VerbRoute
 from extender.metrics import Metrics
 from extender.verbs.class_lookup import RuntimeClassLookup, SnapshotSource, no_lookup
-from extender.verbs.review import Answer, NamespaceAnnotation, Operation, Outcome, Reviewer
+from extender.verbs.review import Answer, Operation, Outcome, Reviewer, RulesOfNamespaces
 from extender.verdict import shown
 from extender.wire.review import decode_review, encode_answer
 
@@ -30,7 +30,7 @@ DEFAULT_MAX_REVIEW_BYTES: Final = 8 * 2**20
 class WebhookService:
     """Everything a route of the webhook may use, made once by the server.
 
-    namespace_annotation is None where pods without a class stay without one.
+    namespace_rules is None where pods without a class stay without one.
     """
 
     source: SnapshotSource
@@ -38,7 +38,7 @@ class WebhookService:
     health: Health
     merge: Merge = Merge.ALL
     lookup: RuntimeClassLookup = no_lookup
-    namespace_annotation: NamespaceAnnotation | None = None
+    namespace_rules: RulesOfNamespaces | None = None
     serve_metrics: bool = True
 
 
@@ -82,7 +82,7 @@ def review_routes(service: WebhookService, threads: Threads) -> dict[bytes, Rout
         service.source,
         service.merge,
         service.lookup,
-        service.namespace_annotation,
+        service.namespace_rules,
         _WarningLog(),
     )
     return {

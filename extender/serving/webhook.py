@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from extender.admission.default_class import DEFAULT_ANNOTATION
 from extender.admission.merging import Merge
 from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.following_manifests import ManifestFollower
@@ -20,7 +19,7 @@ from extender.metrics import CacheCollector, Metrics
 from extender.serving.gunicorn_worker import Running
 from extender.serving.listeners import ListenOptions
 from extender.serving.starting import Preloaded, Source, readiness_line, run, start_worker
-from extender.verbs.review import NamespaceAnnotation
+from extender.verbs.review import RulesOfNamespaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +59,9 @@ def _start(options: WebhookOptions, preloaded: Preloaded) -> Running:
         serve_metrics=options.listen.ops_bind is None,
     )
     source: Source
-    annotation: NamespaceAnnotation
+    rules_of_namespace: RulesOfNamespaces
     if isinstance(preloaded, ClusterConfig):
-        namespaces = NamespaceFeed(DEFAULT_ANNOTATION)
+        namespaces = NamespaceFeed()
         source = cluster = LiveCluster(
             preloaded,
             store,
@@ -71,14 +70,14 @@ def _start(options: WebhookOptions, preloaded: Preloaded) -> Running:
             nodes=False,
             others=[(NAMESPACES, namespaces)] if options.default_class else [],
         )
-        annotation = namespaces.annotation_of
+        rules_of_namespace = namespaces.rules_of
         service = replace(service, lookup=cluster.lookup)
         if options.default_class:
             service.health.also_synced["namespaces-synced"] = lambda: namespaces.synced
     else:
         source = follower = ManifestFollower(options.source.manifests, store, preloaded)
-        annotation = partial(follower.namespace_annotation, DEFAULT_ANNOTATION)
+        rules_of_namespace = follower.rules_of_namespace
     if options.default_class:
-        service = replace(service, namespace_annotation=annotation)
+        service = replace(service, namespace_rules=rules_of_namespace)
     metrics.registry.register(CacheCollector(lambda: store.snapshot, nodes=False))
     return start_worker(options.listen, source, store, service, create_webhook_app)

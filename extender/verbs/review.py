@@ -11,13 +11,13 @@ from http import HTTPStatus
 from typing import Protocol
 
 from extender.admission.default_class import (
-    NO_DEFAULT,
     cluster_default,
     origin_of_default,
     takes_default,
 )
 from extender.admission.json_patch import encode_patch, patch
-from extender.admission.merging import AdmissionRefusal, Merge, mutate, not_found, validate
+from extender.admission.merging import AdmissionRefusal, Changes, Merge, mutate, not_found, validate
+from extender.admission.namespace_rules import NamespaceRules
 from extender.admission.pod import ReviewedPod
 from extender.admission.request import AdmissionRequest
 from extender.decoding import DecodeError
@@ -30,14 +30,11 @@ from extender.verbs.class_lookup import (
 )
 
 
-class NamespaceAnnotation(Protocol):
-    """Knows the Namespaces' default classes."""
+class RulesOfNamespaces(Protocol):
+    """Knows the rules of Namespaces."""
 
-    def __call__(self, namespace: str) -> str | None:
-        """The namespace's annotation runtimeclass-extender/default-class; None without one.
-
-        Raises UndecidedError while it is not known.
-        """
+    def __call__(self, namespace: str) -> NamespaceRules:
+        """Raises UndecidedError while they are not known."""
 
 
 class Operation(StrEnum):
@@ -69,17 +66,30 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class _Given:
+    """A class that the pod does not name itself.
+
+    origin: what gives it. refusal: why the pod can't have it; "" where it can.
+    """
+
+    name: str
+    origin: str
+    refusal: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Reviewer:
     """Decides reviews. Used by all request threads at once.
 
-    namespace_annotation is None where pods without a class stay without one. on_default is called
+    namespace_rules is None where pods without a class stay without one. on_default is called
     whenever the cluster's default class was looked for and found, with what is wrong with it or "".
     """
 
     source: SnapshotSource
     merge: Merge
     lookup: RuntimeClassLookup
-    namespace_annotation: NamespaceAnnotation | None
+    namespace_rules: RulesOfNamespaces | None
     on_default: Callable[[str], None]
 
     def review(
@@ -102,27 +112,32 @@ class Reviewer:
             return Answer(Outcome.ERROR, message=str(error), code=HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _mutate(self, pod: ReviewedPod, namespace: str, patient: bool) -> Answer:
-        name, given, origin = pod.runtime_class_name, None, ""
+        name, given = pod.runtime_class_name, None
         warnings: tuple[str, ...] = ()
         if name is None:
-            given, origin, warnings = self._default_class(pod, namespace)
+            given = self._default_class(pod, namespace)
             if given is None:
                 return Answer(Outcome.SKIPPED)
-            name = given
-        runtime_class = self._runtime_class(name, patient)
-        changes = (
-            not_found(name) if runtime_class is None else mutate(pod, runtime_class, self.merge)
-        )
+            name, warnings = given.name, given.warnings
+        changes = self._changes(pod, name, given, patient)
         if isinstance(changes, AdmissionRefusal):
             if given is not None:
-                warnings = (*warnings, f'RuntimeClass "{given}" was given to the pod by default')
+                warnings = (*warnings, f'RuntimeClass "{name}" was given to the pod by default')
                 # The author of the pod may never have heard of the class.
-                changes = AdmissionRefusal(f"{changes.text} ({origin})")
+                changes = AdmissionRefusal(f"{changes.text} ({given.origin})")
             return _refused(changes, warnings)
-        operations = patch(pod, replace(changes, runtime_class_name=given))
+        operations = patch(pod, replace(changes, runtime_class_name=given.name if given else None))
         if not operations:
             return Answer(Outcome.ALLOWED)
         return Answer(Outcome.PATCHED, patch=encode_patch(operations), warnings=warnings)
+
+    def _changes(
+        self, pod: ReviewedPod, name: str, given: _Given | None, patient: bool
+    ) -> Changes | AdmissionRefusal:
+        if given is not None and given.refusal:
+            return AdmissionRefusal(f"pod rejected: {given.refusal}")
+        runtime_class = self._runtime_class(name, patient)
+        return not_found(name) if runtime_class is None else mutate(pod, runtime_class, self.merge)
 
     def _validate(self, pod: ReviewedPod, patient: bool) -> Answer:
         name = pod.runtime_class_name
@@ -136,28 +151,25 @@ class Reviewer:
         """None when there is no such class. Raises UndecidedError."""
         return find_class(name, self.source.snapshot, self.lookup, patient=patient)
 
-    def _default_class(
-        self, pod: ReviewedPod, namespace: str
-    ) -> tuple[str | None, str, tuple[str, ...]]:
-        """The class given to a pod that names none, what gives it, and warnings.
-
-        Raises UndecidedError.
-        """
-        annotation = self.namespace_annotation
-        if annotation is None or not takes_default(pod):
-            return None, "", ()
-        of_namespace = annotation(namespace)
-        origin = origin_of_default(namespace, of_namespace)
-        if of_namespace:
-            return (None if of_namespace == NO_DEFAULT else of_namespace), origin, ()
+    def _default_class(self, pod: ReviewedPod, namespace: str) -> _Given | None:
+        """What a pod is given that names no class. Raises UndecidedError."""
+        if self.namespace_rules is None or not takes_default(pod):
+            return None
+        rules = self.namespace_rules(namespace)
+        origin = origin_of_default(namespace, rules.default)
+        if rules.names_default:
+            return _Given(rules.default, origin, rules.refusal(rules.default))
+        if rules.default:
+            return None
         snapshot = self.source.snapshot
         if not snapshot.runtime_classes_synced:
             raise not_synced("RuntimeClasses")
         default = cluster_default(snapshot.runtime_classes.values())
         if default is None:
-            return None, "", ()
+            return None
         self.on_default(default.warning)
-        return default.name, origin, (default.warning,) if default.warning else ()
+        warnings = (default.warning,) if default.warning else ()
+        return _Given(default.name, origin, rules.refusal(default.name), warnings)
 
 
 def _refused(refusal: AdmissionRefusal, warnings: tuple[str, ...] = ()) -> Answer:

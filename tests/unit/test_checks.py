@@ -397,6 +397,47 @@ def test_namespaces_whose_default_class_does_not_exist_are_counted_by_class() ->
     assert finding.fix == f"kubectl annotate --overwrite namespace team-0 {key}=kata"
 
 
+@pytest.mark.parametrize(
+    ("annotations", "checks"),
+    [
+        pytest.param({"allowed-classes": "kata, *", "required": "true"}, [], id="sound"),
+        pytest.param(
+            {"default-class": "kata", "allowed-classes": "gvisor"},
+            ["default-not-allowed"],
+            id="a default that is not allowed",
+        ),
+        pytest.param(
+            {"default-class": "false", "allowed-classes": "gvisor"}, [], id="no default at all"
+        ),
+        pytest.param(
+            {"allowed-classes": "gvisor,kaat"},
+            ["missing-allowed-class"],
+            id="a class that does not exist",
+        ),
+        pytest.param(
+            {"allowed-classes": "", "required": "true"},
+            ["required-but-none-allowed"],
+            id="no pod can be created",
+        ),
+        pytest.param({"required": "True"}, ["unreadable-required"], id="neither true nor false"),
+    ],
+)
+def test_rules_of_a_namespace_that_can_not_be_meant_are_found(
+    annotations: dict[str, str], checks: list[str]
+) -> None:
+    ours = {f"runtimeclass-extender/{key}": text for key, text in annotations.items()}
+    findings = list(check_namespaces({"team-a": ours, "other": {}}, ["gvisor", "kata"]))
+    assert [each.check for each in findings] == checks
+    assert all("team-a" in each.what and "team-a" in each.fix for each in findings)
+
+
+def test_a_mistake_that_many_namespaces_share_is_told_once() -> None:
+    ours = {"runtimeclass-extender/allowed-classes": "kaat"}
+    (finding,) = check_namespaces({f"team-{index}": ours for index in range(7)}, ["kata"])
+    assert "of namespaces team-0, team-1, team-2, team-3, team-4 and 2 more" in finding.what
+    assert '"kata"' in finding.why
+
+
 def test_without_nodes_nothing_is_said_that_depends_on_them() -> None:
     assert [each.check for each in check_classes_of([KATA])] == []
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from extender.admission.namespace_rules import NamespaceRules, rules_of
 from extender.undecided import UndecidedError
 from tests.reviews import Webhook
 
@@ -25,8 +26,14 @@ def runtime_class(name: str, created: str = "", default: str | None = "true") ->
     }
 
 
+def rules(name: str, default: str | None, **annotations: str) -> NamespaceRules:
+    defaults = {} if default is None else {ELSEWHERE: default}
+    ours = {f"runtimeclass-extender/{key}-classes": text for key, text in annotations.items()}
+    return rules_of(name, defaults | ours)
+
+
 def webhook(*classes: dict[str, Any], namespace: str | None = None, **service: Any) -> Webhook:
-    return Webhook(*classes, namespace_annotation=lambda _: namespace, **service)
+    return Webhook(*classes, namespace_rules=lambda name: rules(name, namespace), **service)
 
 
 def pod(annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
@@ -89,10 +96,11 @@ def test_the_default_of_the_namespace_goes_before_that_of_the_cluster() -> None:
 def test_the_namespace_is_the_one_of_the_request() -> None:
     asked = []
 
-    def annotation(namespace: str) -> None:
+    def rules_of_namespace(namespace: str) -> NamespaceRules:
         asked.append(namespace)
+        return rules_of(namespace, {})
 
-    hook = Webhook(runtime_class("kata"), namespace_annotation=annotation)
+    hook = Webhook(runtime_class("kata"), namespace_rules=rules_of_namespace)
     hook.mutate(pod(), namespace="team-a")
     assert asked == ["team-a"]
 
@@ -103,6 +111,34 @@ def test_a_refusal_says_which_annotation_of_which_namespace_named_the_class() ->
     origin = 'annotation runtimeclass-extender/default-class of namespace "team-a"'
     assert response.message == f'pod rejected: RuntimeClass "nope" not found ({origin})'
     assert response.raw["warnings"] == ['RuntimeClass "nope" was given to the pod by default']
+
+
+@pytest.mark.parametrize("of_cluster", [True, False])
+def test_a_default_that_is_not_allowed_in_the_namespace_refuses_the_pod(of_cluster: bool) -> None:
+    default = None if of_cluster else "kata"
+    hook = Webhook(
+        runtime_class("kata", default="true" if of_cluster else None),
+        namespace_rules=lambda name: rules(name, default, allowed="gvisor, wasm"),
+    )
+    response = hook.mutate(pod(), namespace="team-a")
+    origin = (
+        "annotation runtimeclass-extender/is-default-class of the RuntimeClass"
+        if of_cluster
+        else 'annotation runtimeclass-extender/default-class of namespace "team-a"'
+    )
+    assert response.message == (
+        'pod rejected: RuntimeClass "kata" is not allowed in namespace "team-a", which allows'
+        f' "gvisor", "wasm" ({origin})'
+    )
+    assert hook.count("mutate", "refused") == 1
+
+
+def test_a_class_that_the_pod_itself_names_is_left_to_the_policy() -> None:
+    """Configurations send pods here that kube-apiserver's policies have yet to judge."""
+    hook = Webhook(
+        runtime_class("kata"), namespace_rules=lambda name: rules(name, None, allowed="gvisor")
+    )
+    assert hook.mutate(pod(runtimeClassName="kata"), namespace="team-a").allowed
 
 
 def test_a_class_that_the_pod_itself_names_is_refused_in_the_plugin_s_words() -> None:
@@ -167,7 +203,7 @@ def test_nothing_is_given_before_classes_and_namespaces_are_known() -> None:
     def unknown(namespace: str) -> str | None:
         raise UndecidedError("runtimeclass-extender: Namespaces not synced yet")
 
-    for hook in (webhook(synced=False), Webhook(namespace_annotation=unknown)):
+    for hook in (webhook(synced=False), Webhook(namespace_rules=unknown)):
         response = hook.mutate(pod())
         assert response.raw["status"]["code"] == 503
         assert response.message.endswith("not synced yet")

@@ -22,7 +22,7 @@ def namespace(name: str, version: int = 1, default: str | None = None) -> Raw:
 
 
 def listed(*items: Raw) -> NamespaceFeed:
-    feed = NamespaceFeed(KEY)
+    feed = NamespaceFeed()
     feed.begin()
     for item in items:
         feed.collect(item)
@@ -31,33 +31,33 @@ def listed(*items: Raw) -> NamespaceFeed:
 
 
 def test_nothing_is_known_before_the_first_list_is_complete() -> None:
-    feed = NamespaceFeed(KEY)
+    feed = NamespaceFeed()
     feed.begin()
     feed.collect(namespace("a"))
     synced = [feed.synced]
     with pytest.raises(UndecidedError, match="Namespaces not synced yet"):
-        feed.annotation_of("a")
+        feed.rules_of("a")
     feed.commit()
     synced.append(feed.synced)
     assert synced == [False, True]
-    assert feed.annotation_of("a") is None
+    assert feed.rules_of("a").default == ""
 
 
 def test_changes_count_once_they_are_handed_on() -> None:
     feed = listed(namespace("a", default="kata"), namespace("b"))
-    assert feed.annotation_of("a") == "kata"
+    assert feed.rules_of("a").default == "kata"
     feed.change(namespace("a", 2, "gvisor"), deleted=False)
-    assert feed.annotation_of("a") == "kata"
+    assert feed.rules_of("a").default == "kata"
     feed.flush()
-    assert feed.annotation_of("a") == "gvisor"
+    assert feed.rules_of("a").default == "gvisor"
     feed.change(namespace("b", 3), deleted=False)
     assert not feed.has_changes
 
 
 def test_a_namespace_that_was_just_created_is_waited_for() -> None:
     feed = listed()
-    answers: list[str | None] = []
-    asking = threading.Thread(target=lambda: answers.append(feed.annotation_of("new")))
+    answers: list[str] = []
+    asking = threading.Thread(target=lambda: answers.append(feed.rules_of("new").default))
     asking.start()
     feed.change(namespace("new", 2, "kata"), deleted=False)
     feed.flush()
@@ -71,7 +71,7 @@ def test_a_namespace_that_stays_unknown_decides_nothing(monkeypatch: pytest.Monk
     feed.change(namespace("gone", 2), deleted=True)
     feed.flush()
     with pytest.raises(UndecidedError, match='namespace "gone" is not known yet'):
-        feed.annotation_of("gone")
+        feed.rules_of("gone")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_namespace_that_stays_unknown_decides_nothing(monkeypatch: pytest.Monk
     ids=["other kind", "no name", "annotations of a wrong type"],
 )
 def test_other_objects_are_not_taken(document: dict[str, Any]) -> None:
-    feed = NamespaceFeed(KEY)
+    feed = NamespaceFeed()
     feed.begin()
     with pytest.raises(DecodeError):
         feed.collect(Raw(json.dumps(document).encode()))

@@ -1,0 +1,102 @@
+"""What the annotations of a Namespace say of RuntimeClasses: default, allowed and required ones.
+
+The one reader of these annotations and the one place of the rules: the webhook, explain, check and
+fit ask here. scheduler-config/policies says the same in CEL, in the same words, and
+tests/e2e/test_policies.py holds the two together.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from extender.verdict import shown
+
+_PREFIX: Final = "runtimeclass-extender/"
+
+#: The name of the default class there, or NO_DEFAULT; on a Pod: NO_DEFAULT.
+DEFAULT_ANNOTATION: Final = f"{_PREFIX}default-class"
+#: Names with commas between them, or ANY; nothing for none but the default runtime.
+ALLOWED_ANNOTATION: Final = f"{_PREFIX}allowed-classes"
+#: "true": a pod must name a class.
+REQUIRED_ANNOTATION: Final = f"{_PREFIX}required"
+
+NO_DEFAULT: Final = "false"
+ANY: Final = "*"
+
+_TRUE: Final = "true"
+_NOT_REQUIRED: Final = ("", "false")
+
+#: What CEL's trim() takes away (Go's unicode.IsSpace); str.strip() takes four more.
+_BLANKS: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+
+#: Names told of those that are allowed; an annotation may hold thousands.
+_NAMED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceRules:
+    """The rules of one namespace.
+
+    default: "" where the namespace names none, NO_DEFAULT where its pods get none. allowed: None
+    for any class. required_text: what the annotation says, for whoever looks for a typing error.
+    """
+
+    namespace: str
+    default: str = ""
+    allowed: tuple[str, ...] | None = None
+    required_text: str = ""
+
+    @property
+    def required(self) -> bool:
+        """Whether a pod must name a class; what can't be read opens nothing."""
+        return self.required_text not in _NOT_REQUIRED
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the annotation `required` is one of the words it may be."""
+        return self.required_text in (*_NOT_REQUIRED, _TRUE)
+
+    @property
+    def names_default(self) -> bool:
+        """Whether the namespace gives its pods a class of its own choice."""
+        return self.default not in ("", NO_DEFAULT)
+
+    def allows(self, runtime_class: str) -> bool:
+        """Whether pods may name this class; "" is the default runtime, which is always allowed."""
+        return not runtime_class or self.allowed is None or runtime_class in self.allowed
+
+    def refusal(self, runtime_class: str) -> str:
+        """Why no pod of this class may be here, "" for one that may; "" is a pod without class."""
+        if not self.allows(runtime_class):
+            return (
+                f'RuntimeClass "{shown(runtime_class)}" is not allowed in namespace'
+                f' "{shown(self.namespace)}", which allows'
+                f" {_quoted(self.allowed or ()) or 'only the default runtime'}"
+            )
+        if self.required and not runtime_class:
+            allowed = "any" if self.allowed is None else _quoted(self.allowed) or "none"
+            return (
+                f'a pod in namespace "{shown(self.namespace)}" must name a RuntimeClass'
+                f" (spec.runtimeClassName); allowed: {allowed}"
+            )
+        return ""
+
+
+def rules_of(namespace: str, annotations: Mapping[str, str]) -> NamespaceRules:
+    """The rules that a namespace's annotations make."""
+    allowed = [each.strip(_BLANKS) for each in annotations.get(ALLOWED_ANNOTATION, ANY).split(",")]
+    return NamespaceRules(
+        namespace,
+        annotations.get(DEFAULT_ANNOTATION, ""),
+        None if ANY in allowed else tuple(each for each in allowed if each),
+        annotations.get(REQUIRED_ANNOTATION, "").strip(_BLANKS),
+    )
+
+
+def _quoted(names: tuple[str, ...]) -> str:
+    """The names as they are told; "" without any."""
+    listed = ", ".join(f'"{shown(each)}"' for each in names[:_NAMED])
+    return f"{listed} and {len(names) - _NAMED} more" if len(names) > _NAMED else listed
