@@ -1,5 +1,6 @@
 """Which remembered pods a change wakes."""
 
+import json
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,12 +8,24 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from msgspec import Raw
 
 from extender.cluster.api_connection import ApiConnection
 from extender.cluster.api_objects import Response
+from extender.cluster.feeds import NodeFeed
 from extender.cluster.requeue import Requeue, _Changes, woken
 from extender.cluster.store import SnapshotStore
-from extender.objects import MAX_FEW, Handler, Node, Pod, RuntimeClass, Taint, Toleration
+from extender.objects import (
+    MAX_FEW,
+    Features,
+    Handler,
+    KubeletNeeds,
+    Node,
+    Pod,
+    RuntimeClass,
+    Taint,
+    Toleration,
+)
 from extender.predicates.runtimeclass import Policy
 from extender.refused import RefusedPods
 from tests.fakes.apiserver import FakeApiServer, status_document
@@ -88,6 +101,67 @@ def test_a_handler_that_appears_wakes() -> None:
     handlers = frozenset({Handler("runc"), Handler("runsc")})
     change_nodes(following.store, [Node("n1", labels, (), handlers)], [])
     assert following.woken(remembered(a_pod())) == ["web"]
+
+
+def told(
+    *, groups: bool = True, users: bool = True, version: str = "v1.36.2", system: str = "linux"
+) -> Raw:
+    """A Node as a watch brings it; what a heartbeat changes is in it too."""
+    features = {"userNamespaces": users}
+    status = {
+        "nodeInfo": {"kubeletVersion": version, "operatingSystem": system},
+        "features": {"supplementalGroupsPolicy": groups},
+        "runtimeHandlers": [{"name": name, "features": features} for name in ("", "runsc")],
+        "conditions": [{"type": "Ready", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}],
+    }
+    metadata = {"name": "n1", "labels": {"sandbox": "gvisor"}}
+    return Raw(json.dumps({"metadata": metadata, "status": status}).encode())
+
+
+NEEDS_USERS = a_pod("users", "", features=Features(user_namespaces=True))
+NEEDS_GROUPS = a_pod("groups", kubelet_needs=KubeletNeeds(strict_groups=True))
+NEEDS_WINDOWS = a_pod("windows", "", kubelet_needs=KubeletNeeds(system="windows"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "woken_pods"),
+    [
+        pytest.param(told(users=False), told(), ["users"], id="features of a handler"),
+        pytest.param(told(groups=False), told(), ["groups"], id="features of the node"),
+        pytest.param(told(), told(system="windows"), ["windows"], id="another system"),
+        pytest.param(
+            told(groups=False), told(groups=False, version="v1.32.9"), ["groups"], id="downgraded"
+        ),
+        pytest.param(told(), told(groups=False), [], id="features that are lost"),
+        pytest.param(told(), told(version="v1.36.3"), [], id="upgraded"),
+    ],
+)
+def test_what_a_node_tells_of_itself_wakes_whom_it_lets_pass(
+    before: Raw, after: Raw, woken_pods: list[str]
+) -> None:
+    """kube-scheduler wakes no pod for a change of status.features or status.runtimeHandlers."""
+    following = Following()
+    feed = NodeFeed(following.store)
+    feed.begin()
+    feed.collect(before)
+    feed.commit()
+    following.changes.transitions.clear()
+    feed.change(after, deleted=False)
+    feed.flush()
+    assert following.woken(remembered(NEEDS_USERS, NEEDS_GROUPS, NEEDS_WINDOWS)) == woken_pods
+
+
+def test_an_upgrade_that_makes_no_difference_makes_no_snapshot() -> None:
+    """As a heartbeat makes none."""
+    store = SnapshotStore()
+    feed = NodeFeed(store)
+    feed.begin()
+    feed.collect(told(version="v1.34.0"))
+    feed.commit()
+    before = store.snapshot
+    feed.change(told(version="v1.36.2"), deleted=False)
+    feed.flush()
+    assert store.snapshot is before
 
 
 def test_a_pod_that_conflicts_with_its_class_is_left_alone() -> None:
