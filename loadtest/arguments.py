@@ -21,7 +21,9 @@ count: Final = whole_number(0, _MOST)
 
 
 def parser(module: str, description: str) -> CommandParser:
-    return CommandParser(f"python -m loadtest.{module}", description)
+    made = CommandParser(f"python -m loadtest.{module}", description)
+    made.add_argument("-h", "--help", action="help", help="show this help")
+    return made
 
 
 def number(least: float, most: float = _MOST) -> Callable[[str], float]:

@@ -1,6 +1,7 @@
 """The benchmarks run: real servers, answers compared, tables that fit."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ def test_bench_compares_the_three_servers(
     for each in (spent for result in results for spent in result["spent"].values()):
         assert 0 < each["processor"] < 100
         assert 0 < each["switches"] < 100
+
+
+@pytest.mark.parametrize("main", [bench.main, growth.main, memory.main, stacks.main, start.main])
+def test_each_says_what_its_flags_are(
+    main: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    assert "--out DIR" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
