@@ -56,9 +56,9 @@ def text_of(name: bytes) -> str:
     return text
 
 
-@dataclass(frozen=True)
+@dataclass
 class NameRun:
-    """`count` names joined by the separator, at buffer[start:end].
+    """`count` names joined by the separator, at buffer[start:end]; never changed once it is made.
 
     Whoever makes one has checked that they are: `read` does, `of` and `known` are for what is a run
     for sure. ends is what the compiled part goes by, where each name ends in its own form; without

@@ -111,7 +111,7 @@ class Features(NamedTuple):
         return self.user_namespaces or self.recursive_read_only_mounts
 
 
-_NO_FEATURES: Final = Features()
+NO_FEATURES: Final = Features()
 
 
 #: Amounts by resource, as numbers; whoever has them says in which unit.
@@ -212,7 +212,7 @@ class RuntimeClass:
         return all(getattr(self, name) == getattr(other, name) for name in RuntimeClass.__slots__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen would cost a microsecond a request; nobody changes one
 class Pod:
     """A pod as the verbs see it. Compared by its fields, and no key.
 
@@ -227,7 +227,7 @@ class Pod:
     runtime_class_name: str = ""
     node_selector: Mapping[str, str] = field(default_factory=_nothing)
     tolerations: tuple[Toleration, ...] = ()
-    features: Features = _NO_FEATURES
+    features: Features = NO_FEATURES
     kubelet_needs: KubeletNeeds | None = None
     node_affinity: tuple[SelectorTerm, ...] | None = None
     overhead: Mapping[str, str] = field(default_factory=_nothing)

@@ -8,7 +8,14 @@ from msgspec import Raw, Struct
 
 from extender.decoding.constraints import RawToleration, quantities_of, tolerations_of
 from extender.decoding.reading import StringList, StringMap, decode, strings
-from extender.objects import Features, KubeletNeeds, Pod, SelectorRequirement, SelectorTerm
+from extender.objects import (
+    NO_FEATURES,
+    Features,
+    KubeletNeeds,
+    Pod,
+    SelectorRequirement,
+    SelectorTerm,
+)
 
 
 class RawMetadata(Struct, rename="camel"):
@@ -94,13 +101,13 @@ _PodAffinity: Final[type[_Affinity | None]] = _Affinity | None  # type: ignore[a
 NO_METADATA: Final = RawMetadata()
 
 
-def _needs_recursive_read_only(spec: _PodSpec) -> bool:
-    return any(
-        mount is not None and mount.recursive_read_only == "Enabled"
-        for container in (*(spec.containers or ()), *(spec.init_containers or ()))
-        if container is not None and container.volume_mounts
-        for mount in container.volume_mounts
-    )
+def _needs_recursive_read_only(containers: list[_Container | None] | None) -> bool:
+    for container in containers or ():
+        if container is not None and container.volume_mounts:
+            for mount in container.volume_mounts:
+                if mount is not None and mount.recursive_read_only == "Enabled":
+                    return True
+    return False
 
 
 #: The label of a pod that its kubelet compares with its own operating system.
@@ -139,6 +146,10 @@ def _kubelet_needs_of(metadata: RawMetadata, spec: _PodSpec) -> KubeletNeeds | N
 def pod_of(raw: RawPod) -> Pod:
     """What the verbs read of a pod; affinity and overhead are left to `explained_pod_of`."""
     metadata, spec = raw.metadata or NO_METADATA, raw.spec or _PodSpec()
+    isolated = spec.host_users is False
+    read_only = _needs_recursive_read_only(spec.containers) or _needs_recursive_read_only(
+        spec.init_containers
+    )
     return Pod(
         metadata.namespace or "",
         metadata.name or "",
@@ -146,7 +157,7 @@ def pod_of(raw: RawPod) -> Pod:
         spec.runtime_class_name or "",
         strings(spec.node_selector),
         tolerations_of(spec.tolerations),
-        Features(spec.host_users is False, _needs_recursive_read_only(spec)),
+        Features(isolated, read_only) if isolated or read_only else NO_FEATURES,
         _kubelet_needs_of(metadata, spec),
     )
 

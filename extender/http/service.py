@@ -14,6 +14,7 @@ from extender.snapshot import Snapshot
 from extender.verbs.class_lookup import RuntimeClassLookup, SnapshotSource, find_class, no_lookup
 from extender.verbs.nodes import Support
 from extender.verbs.prioritize import Preferences
+from extender.wire.bodies import LastPod
 from extender.wire.node_items import SeenNodes
 
 #: 5,000 whole Nodes of 10 KB are 50 MB, 150,000 names 7 MB. What such a body takes in memory is
@@ -76,6 +77,11 @@ class Service:
     def seen_nodes(self) -> SeenNodes:
         """Whole nodes of earlier requests; shared by filter and prioritize."""
         return SeenNodes()
+
+    @cached_property
+    def last_pod(self) -> LastPod:
+        """The pod of the last request; shared by the verbs."""
+        return LastPod()
 
     @cached_property
     def preferences(self) -> Preferences:

@@ -47,7 +47,7 @@ class FilterRoute:
         self._service = service
 
     def __call__(self, body: bytes, *, patient: bool = True) -> tuple[Chunks, int]:
-        args = decode_args(body, self._service.seen_nodes)
+        args = decode_args(body, self._service.seen_nodes, self._service.last_pod)
         return self._answer(args, patient), args.nodes.count
 
     def _answer(self, args: Args, patient: bool) -> Chunks:
@@ -151,7 +151,7 @@ class PrioritizeRoute:
         self._preferences = service.preferences
 
     def __call__(self, body: bytes, *, patient: bool = True) -> tuple[Chunks, int]:
-        args = decode_args(body, self._service.seen_nodes)
+        args = decode_args(body, self._service.seen_nodes, self._service.last_pod)
         snapshot = self._service.source.snapshot
         # The filter has looked for a missing class a moment ago; the scores need not.
         own = snapshot.runtime_classes.get(args.pod.runtime_class_name)
@@ -173,7 +173,7 @@ class PreemptRoute:
         self._service = service
 
     def __call__(self, body: bytes, *, patient: bool = True) -> tuple[Chunks, int]:
-        args = decode_preemption_args(body)
+        args = decode_preemption_args(body, self._service.last_pod)
         pod, victims = args.pod, args.victims
         if not pod.is_unconstrained:
             runtime_class, snapshot = self._service.resolve(pod, patient=patient)

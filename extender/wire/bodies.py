@@ -30,6 +30,10 @@ _BYTES_A_VALUE: Final = 20
 MAX_POD_VALUES: Final = 500_000
 
 
+#: A Pod's JSON of more bytes is read anew each time.
+MAX_LAST_POD: Final = 32 * 1024
+
+
 class BadRequestError(ValueError):
     """The body can't be read; the message names the place. Becomes a 400."""
 
@@ -94,6 +98,26 @@ def decode_pod(raw: Raw) -> Pod:
         raise BadRequestError("Pod: missing")
     bound_pod(raw)
     return pod_of(decode_or_refuse(raw, RawPod, "Pod"))
+
+
+class LastPod:
+    """The pod read last, by its JSON.
+
+    kube-scheduler calls filter, prioritize and preempt about one pod in turn, and writes it with
+    the same bytes each time. Safe to use from any thread: what is remembered is replaced whole.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[bytes, Pod] | None = None
+
+    def get(self, head: bytes) -> Pod | None:
+        """The pod, if these are the bytes that it was read from."""
+        last = self._last
+        return last[1] if last is not None and last[0] == head else None
+
+    def keep(self, head: bytes, pod: Pod) -> None:
+        if len(head) <= MAX_LAST_POD:
+            self._last = (head, pod)
 
 
 def encode(document: Mapping[str, object] | Sequence[object]) -> bytes:

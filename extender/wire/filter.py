@@ -25,6 +25,7 @@ from extender.wire.bodies import (
     NULL,
     BadRequestError,
     Chunks,
+    LastPod,
     bound_pod,
     decode_or_refuse,
     decode_pod,
@@ -89,27 +90,29 @@ def is_quick(body: bytes) -> bool:
     return names >= 0 and body.count(b",", names, names + _SAMPLE) * _SHORTEST <= _SAMPLE
 
 
-def decode_args(body: bytes, seen: SeenNodes | None = None) -> Args:
-    """Read ExtenderArgs; whole Nodes with the help of those seen before.
+def decode_args(body: bytes, seen: SeenNodes | None = None, last: LastPod | None = None) -> Args:
+    """Read ExtenderArgs; whole Nodes with the help of those seen before, the pod of the last one.
 
     Raises BadRequestError.
     """
     if not body:
         raise BadRequestError("body: empty, expected ExtenderArgs as JSON")
-    args = _decode_as_kube_scheduler_sends(body, SeenNodes(limit=0) if seen is None else seen)
-    return args if args is not None else _decode_any(body)
+    usual = decode_usual(
+        body, SeenNodes(limit=0) if seen is None else seen, LastPod() if last is None else last
+    )
+    return usual if usual is not None else decode_any(body)
 
 
-def _decode_as_kube_scheduler_sends(body: bytes, seen: SeenNodes) -> Args | None:
-    """Either mode exactly as encoding/json writes it; None for anything else."""
+def decode_usual(body: bytes, seen: SeenNodes, last: LastPod) -> Args | None:
+    """Either mode exactly as encoding/json writes it, as kube-scheduler does; None for all else."""
     if body.endswith(_NAMES_END):
-        return _decode_go_names(body)
+        return _decode_go_names(body, last)
     if body.endswith(ITEMS_END):
-        return _decode_go_items(body, seen)
+        return _decode_go_items(body, seen, last)
     return None
 
 
-def _decode_go_names(body: bytes) -> Args | None:
+def _decode_go_names(body: bytes, last: LastPod) -> Args | None:
     """The names mode exactly as encoding/json writes it; None for anything else.
 
     If the part before the mark is, closed by a brace, a JSON object of nothing but a Pod, and the
@@ -125,7 +128,7 @@ def _decode_go_names(body: bytes) -> Args | None:
     if names is None:
         return None
     _bound_names(names.count)
-    pod = _decode_head(body[:start])
+    pod = _decode_head(body[:start], last)
     return Args(pod, names) if pod is not None else None
 
 
@@ -134,15 +137,22 @@ def _bound_names(count: int) -> None:
         raise BadRequestError(f"NodeNames: more than {MAX_NAMES:,} names")
 
 
-def _decode_head(head: bytes) -> Pod | None:
+def _decode_head(head: bytes, last: LastPod) -> Pod | None:
+    known = last.get(head)
+    if known is not None:
+        return known
     bound_pod(head)
     if not _is_utf8(head):
         return None
     try:
-        pod = decode(head + b"}", _PodHead).pod
+        raw = decode(head + b"}", _PodHead).pod
     except DecodeError:
         return None
-    return None if pod is None else pod_of(pod)
+    if raw is None:
+        return None
+    pod = pod_of(raw)
+    last.keep(head, pod)
+    return pod
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -153,13 +163,13 @@ def _is_utf8(text: bytes) -> bool:
         return False
 
 
-def _decode_go_items(body: bytes, seen: SeenNodes) -> Args | None:
+def _decode_go_items(body: bytes, seen: SeenNodes, last: LastPod) -> Args | None:
     """The nodes mode exactly as encoding/json writes it; None for anything else."""
     places = find_items(body)
     if places is None:
         return None
     end_of_head, start = places
-    pod = _decode_head(body[:end_of_head])
+    pod = _decode_head(body[:end_of_head], last)
     try:
         items = seen.read(body, start) if pod is not None else None
     except TooManyNodesError as error:
@@ -171,7 +181,8 @@ def names_of(nodes: NodeItems) -> NameRun:
     return run_of([node.name for node in nodes.nodes])
 
 
-def _decode_any(body: bytes) -> Args:
+def decode_any(body: bytes) -> Args:
+    """Either mode in whatever JSON. Raises BadRequestError."""
     fields = top_level(body)
     pod = decode_pod(fields.get("pod", NULL))
     names = decode_names(fields.get("nodenames", NULL))

@@ -16,6 +16,7 @@ from extender.wire.bodies import (
     NULL,
     BadRequestError,
     Chunks,
+    LastPod,
     bound_pod,
     decode_or_refuse,
     decode_pod,
@@ -90,12 +91,15 @@ class PreemptionArgs:
     victims: Mapping[str, MetaVictims]
 
 
-def decode_preemption_args(body: bytes) -> PreemptionArgs:
-    """Read ExtenderPreemptionArgs in either form. Raises BadRequestError."""
+def decode_preemption_args(body: bytes, last: LastPod | None = None) -> PreemptionArgs:
+    """Read ExtenderPreemptionArgs in either form, with the help of the last pod.
+
+    Raises BadRequestError.
+    """
     if len(body) > MAX_PREEMPTION_BYTES:
         limit = f"{MAX_PREEMPTION_BYTES:,} bytes"
         raise BadRequestError(f"body: over the limit of {limit} for preemption")
-    usual = _as_kube_scheduler_sends(body)
+    usual = _as_kube_scheduler_sends(body, LastPod() if last is None else last)
     if usual is not None:
         return usual
     fields = top_level(body)
@@ -117,7 +121,7 @@ class _PodHead(Struct, forbid_unknown_fields=True):
     Pod: RawPod
 
 
-def _as_kube_scheduler_sends(body: bytes) -> PreemptionArgs | None:
+def _as_kube_scheduler_sends(body: bytes, last: LastPod) -> PreemptionArgs | None:
     """What comes with nodeCacheCapable: true, exactly as encoding/json writes it.
 
     If the part before the mark is, closed by a brace, a JSON object of nothing but a Pod, and the
@@ -127,16 +131,16 @@ def _as_kube_scheduler_sends(body: bytes) -> PreemptionArgs | None:
     mark = body.find(_VICTIMS_MARK)
     if mark < 0 or not body.endswith(b"}") or not body.isascii():
         return None
-    head = body[:mark] + b"}"
+    head = body[:mark]
     bound_pod(head)
     try:
-        pod = decode(head, _PodHead).Pod
+        pod = last.get(head) or pod_of(decode(head + b"}", _PodHead).Pod)
         victims = decode(memoryview(body)[mark + len(_VICTIMS_MARK) : -1], _MetaVictimsMap)
     except DecodeError:
         return None
     if len(victims) > MAX_NODES:
         raise BadRequestError(f"NodeNameToMetaVictims: more than {MAX_NODES:,} nodes")
-    return PreemptionArgs(pod_of(pod), victims)
+    return PreemptionArgs(pod, victims)
 
 
 def _meta_victims(raw: Raw) -> Mapping[str, MetaVictims]:

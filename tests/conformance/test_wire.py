@@ -7,9 +7,10 @@ import pytest
 from extender import names
 from extender.names import NameRun
 from extender.wire import filter as wire
-from extender.wire.bodies import BadRequestError
+from extender.wire.bodies import MAX_LAST_POD, BadRequestError, LastPod
 from extender.wire.filter import Args, decode_args, names_of
 from extender.wire.node_items import NodeItems, SeenNodes
+from extender.wire.preemption import decode_preemption_args
 from tests.vectors_file import recorded, vectors
 
 Case = dict[str, Any]
@@ -56,7 +57,7 @@ def test_other_spellings_are_read_as_go_reads_them(case: Case) -> None:
 
 @pytest.mark.parametrize("body", recorded("scheduler-names", "filter"))
 def test_recorded_names_take_the_short_way(body: bytes) -> None:
-    short, long = wire._decode_as_kube_scheduler_sends(body, SeenNodes()), wire._decode_any(body)
+    short, long = wire.decode_usual(body, SeenNodes(), LastPod()), wire.decode_any(body)
     assert short is not None
     assert isinstance(short.nodes, NameRun)
     assert isinstance(long.nodes, NameRun)
@@ -66,7 +67,7 @@ def test_recorded_names_take_the_short_way(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", recorded("scheduler-nodes", "filter"))
 def test_recorded_nodes_take_the_short_way(body: bytes) -> None:
-    short, long = wire._decode_as_kube_scheduler_sends(body, SeenNodes()), wire._decode_any(body)
+    short, long = wire.decode_usual(body, SeenNodes(), LastPod()), wire.decode_any(body)
     assert short is not None
     assert isinstance(short.nodes, NodeItems)
     assert isinstance(long.nodes, NodeItems)
@@ -81,9 +82,9 @@ def test_a_damaged_item_does_not_slip_through_the_short_way(body: bytes, damage:
     for place in range(0, len(body), 997):
         damaged = body[:place] + damage + body[place:]
         try:
-            long = wire._decode_any(damaged)
+            long = wire.decode_any(damaged)
         except BadRequestError:
-            assert wire._decode_as_kube_scheduler_sends(damaged, SeenNodes()) is None
+            assert wire.decode_usual(damaged, SeenNodes(), LastPod()) is None
         else:
             args = wire.decode_args(damaged)
             assert isinstance(args.nodes, NodeItems)
@@ -100,3 +101,26 @@ def test_a_quote_that_would_open_and_close_is_none(
         monkeypatch.setattr(names, "_engine", names.PythonEngine())
     with pytest.raises(BadRequestError, match="not JSON"):
         decode_args(b'{"Pod":{},"Nodes":null,"NodeNames":["]}')
+
+
+def test_the_last_pod_is_known_by_all_of_its_bytes() -> None:
+    """filter, prioritize and preempt ask about one pod in turn; the next differs a little."""
+    last, seen = LastPod(), SeenNodes()
+
+    def asked(name: str, rest: bytes) -> bytes:
+        return b'{"Pod":{"metadata":{"name":"%b"},"spec":{}}%b' % (name.encode(), rest)
+
+    nodes = b',"Nodes":null,"NodeNames":["n1"]}'
+    first = decode_args(asked("web-1", nodes), seen, last).pod
+    assert decode_args(asked("web-1", nodes), seen, last).pod is first
+    victims = b',"NodeNameToVictims":null,"NodeNameToMetaVictims":{}}'
+    assert decode_preemption_args(asked("web-1", victims), last).pod is first
+    assert decode_args(asked("web-2", nodes), seen, last).pod.name == "web-2"
+    assert decode_preemption_args(asked("web-1", victims), last).pod == first
+
+
+def test_a_large_pod_is_not_kept() -> None:
+    last = LastPod()
+    head = b'{"Pod":{"metadata":{"annotations":{"a":"%b"}}}' % (b"x" * MAX_LAST_POD)
+    decode_args(head + b',"Nodes":null,"NodeNames":["n1"]}', SeenNodes(), last)
+    assert last.get(head) is None

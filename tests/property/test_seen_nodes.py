@@ -51,7 +51,7 @@ def _body(items: list[bytes]) -> bytes:
 
 def _long_way(body: bytes) -> Read:
     try:
-        args = wire._decode_any(body)
+        args = wire.decode_any(body)
     except BadRequestError:
         return "refused"
     assert isinstance(args.nodes, NodeItems)
