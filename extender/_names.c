@@ -528,12 +528,6 @@ static PyObject *table_translate(NameTable *table, PyObject *args)
     return result;
 }
 
-static PyObject *table_length(NameTable *table, PyObject *unused)
-{
-    (void)unused;
-    return PyLong_FromUnsignedLong(table->live);
-}
-
 /* What follows each code's names: a separator for code 0, else one of a tuple of bytes. */
 typedef struct {
     const char *texts[MAX_CODES];
@@ -648,7 +642,6 @@ static PyMethodDef table_methods[] = {
     {"discard", (PyCFunction)table_discard, METH_VARARGS, NULL},
     {"copy", (PyCFunction)table_copy, METH_NOARGS, NULL},
     {"translate", (PyCFunction)table_translate, METH_VARARGS, NULL},
-    {"length", (PyCFunction)table_length, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
