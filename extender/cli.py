@@ -12,7 +12,7 @@ from extender.flags import EXIT_USAGE, PROGRAM, UsageError, words_meant
 from extender.serving import logs
 from extender.streams import say, standard_streams, write_out
 
-#: 128 + SIGINT, as a shell tells it.
+#: 128 + SIGINT, as shells report it.
 EXIT_INTERRUPTED: Final = 130
 
 
@@ -96,7 +96,7 @@ def kubectl_complete_main(argv: Sequence[str] | None = None) -> int:
         return _run(PLUGIN, PLUGIN_COMMANDS, [_COMPLETE, *words])
 
 
-#: Asked by the shells; the words behind it are those typed so far.
+#: The shells' scripts call it with the words typed so far.
 _COMPLETE: Final = "__complete"
 
 

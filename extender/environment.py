@@ -1,7 +1,7 @@
 """Flags from the environment: RUNTIMECLASS_EXTENDER_<COMMAND>_<FLAG>.
 
-A variable of this prefix that no flag reads is a misspelt one, and told; but Kubernetes itself
-sets some, in every pod of a namespace that has a Service whose name begins so.
+A variable with this prefix that no flag reads is reported as misspelt. Kubernetes itself sets some,
+in every pod of a namespace that has a Service whose name begins like that: these are left alone.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from extender.printable import printable
 
 PREFIX: Final = "RUNTIMECLASS_EXTENDER_"
 
-#: Read by extender.names, before there are flags.
+#: Read by extender.names before any flag is.
 PURE_PYTHON: Final = f"{PREFIX}PURE_PYTHON"
 
 #: What a Service NAME becomes in the environment of pods, as in pkg/kubelet/envvars/envvars.go,
@@ -56,7 +56,7 @@ def variables_of(parser: CommandParser) -> Iterator[str]:
 
 
 def unread_variables(environ: Mapping[str, str]) -> list[str]:
-    """The names of our prefix that some flag should read: service links are left out."""
+    """The names with our prefix, which some flag should read; service links are left out."""
     return sorted(
         name
         for name, value in environ.items()
@@ -65,7 +65,7 @@ def unread_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 def check_spelling(names: Sequence[str], known: Collection[str]) -> None:
-    """Raises UsageError for the first of the names that is none of the known ones."""
+    """Raises UsageError for the first of the names that is not a known one."""
     for name in names:
         if name not in known:
             near = _nearest(name, known)
@@ -75,7 +75,7 @@ def check_spelling(names: Sequence[str], known: Collection[str]) -> None:
 
 
 def _nearest(name: str, known: Collection[str]) -> str | None:
-    """The one that was probably meant: the prefix, which all have, says nothing."""
+    """The one that was probably meant; the prefix, which all have, is not compared."""
     rest = name.removeprefix(PREFIX)
     rests = sorted(each.removeprefix(PREFIX) for each in known)
     without_command = [each for each in rests if each.endswith(f"_{rest}")]
@@ -102,7 +102,7 @@ def with_environment(
 ) -> list[str]:
     """The arguments, preceded by those that the environment sets and the command line doesn't.
 
-    --flag of a boolean becomes --flag=true, so that it never takes the word behind it.
+    A boolean becomes --flag=true, so that it never takes the next word as its value.
     """
     flags = parser.flags()
     given = {word.partition("=")[0] for word in argv}

@@ -20,7 +20,7 @@ EXIT_USAGE: Final = 2
 _TRUE: Final = frozenset({"1", "t", "true"})
 _FALSE: Final = frozenset({"0", "f", "false"})
 
-#: Characters of a misspelt word: comparing takes time by the square of them.
+#: The longest misspelt word that is compared: the time grows with the square of its length.
 _MAX_COMPARED: Final = 100
 
 
@@ -53,9 +53,9 @@ class Address:
 
 
 def words_meant(words: Iterable[str], known: Iterable[str]) -> str:
-    """What the first of the words that looks like a known one may have been meant for.
+    """What may have been meant by the first of the words that looks like a known one.
 
-    The end of a sentence; empty where none looks like any.
+    It ends a sentence; empty where none of the words does.
     """
     spellings = sorted(known)
     for word in words:
@@ -107,7 +107,7 @@ def whole_number(least: int, most: int) -> Any:
 
 
 class _HelpFormatter(argparse.HelpFormatter):
-    """Writes a flag as it is typed, and its default where that says something."""
+    """Writes a flag as it is typed, and its default where there is one to mention."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         default = action.default
@@ -131,7 +131,7 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 def _value_text(action: argparse.Action) -> str:
-    """What stands behind a flag in the help."""
+    """The placeholder of a flag's value in the help."""
     if is_boolean(action):
         return "[=true|false]"
     if not takes_value(action):
@@ -142,7 +142,7 @@ def _value_text(action: argparse.Action) -> str:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """argparse with one-line errors; command is the word behind the program's name."""
+    """argparse with one-line errors; command is the word that follows the program's name."""
 
     def __init__(self, prog: str, description: str, *, command: str = "", epilog: str = "") -> None:
         super().__init__(
@@ -191,7 +191,7 @@ class CommandParser(argparse.ArgumentParser):
         )
 
     def flags(self) -> Mapping[str, argparse.Action]:
-        """By their long spelling those that set something; --help and --version do not."""
+        """The flags that set something, by their long spelling; --help and --version do not."""
         return {
             option: action
             for action in self._actions
@@ -231,5 +231,5 @@ def is_counted(action: argparse.Action) -> bool:
 
 
 def takes_value(action: argparse.Action) -> bool:
-    """Whether the word behind the flag is its value; a boolean takes one behind = only."""
+    """Whether the next word is the flag's value; a boolean takes one only after `=`."""
     return action.nargs != 0 and not is_boolean(action)

@@ -38,7 +38,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class ReviewMetrics:
-    """What is counted of the webhook's reviews of one operation; a failure is one of them."""
+    """The counters of the webhook's reviews of one operation; `requests` has failed ones too."""
 
     def __init__(self, counts: VerbCounts, failed: Counter) -> None:
         self._counts = counts

@@ -6,5 +6,5 @@ cursor or change colours, marks that turn the direction of writing, and halves o
 
 
 def printable(text: str) -> str:
-    """The text with a "?" for each character that is no visible one or a space."""
+    """The text with "?" in place of each character that is neither visible nor a space."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)

@@ -1,4 +1,4 @@
-"""Remembers the pods that were left without a node: for the gauge, and to wake them up again."""
+"""Remembers the pods that were left without a node: for the gauge, and to requeue them later."""
 
 import threading
 from collections import OrderedDict
@@ -12,7 +12,8 @@ from extender.objects import MAX_WORDS, Pod, has_few_words
 #: 5 minutes at the latest (kube-scheduler's flush of unschedulable pods).
 FORGET_SECONDS: Final = 600.0
 
-#: Longest name remembered, the limit of an object's name; what is longer is no pod of a cluster.
+#: The longest name that is remembered, the limit of an object's name: no pod of a cluster has a
+#: longer one.
 MAX_NAME: Final = 253
 
 #: Pods remembered: 100,000 at about 400 bytes each are 40 MB.
@@ -23,7 +24,7 @@ MAX_PODS: Final = 100_000
 MAX_SELECTOR: Final = 16
 
 #: Different requirements, shared between the pods that have them, as the pods of a Deployment do;
-#: 10 KB each at the most. When there are more, pods are remembered without.
+#: 10 KB each at the most. When there are more, pods are remembered without them.
 _MAX_SHARED: Final = 4096
 
 
@@ -31,7 +32,8 @@ _MAX_SHARED: Final = 4096
 class RefusedPod:
     """A pod that a filter call left without a node; at is the clock's time of the last refusal.
 
-    requirements is a pod without a name that wants the same; None where there was too much of it.
+    requirements is a pod without a name that requires the same; None where it was too large to
+    keep.
     """
 
     namespace: str
@@ -47,7 +49,7 @@ class RefusedPod:
 
 
 class RefusedPods:
-    """Bounded, forgetting, and safe to use from any thread.
+    """Bounded in number and in time, and safe to use from any thread.
 
     An entry is made for each filter call that leaves no node and dropped when the pod passes, so
     an answer that passes nodes costs one look into an almost always empty dictionary.
@@ -64,7 +66,7 @@ class RefusedPods:
         return len(self._pods)
 
     def refuse(self, pod: Pod) -> bool:
-        """Remember the pod; answers whether it was remembered before."""
+        """Remember the pod; returns whether it was remembered already."""
         if max(map(len, (pod.namespace, pod.name, pod.uid, pod.runtime_class_name))) > MAX_NAME:
             return False
         with self._lock:
@@ -114,13 +116,13 @@ class RefusedPods:
         return self._pods.get(key)
 
     def admit(self, namespace: str, name: str, uid: str) -> None:
-        """The pod has been given a node to choose from."""
+        """The pod has at least one node to choose from now."""
         if self._pods:
             with self._lock:
                 self._pods.pop(uid or f"{namespace}/{name}", None)
 
     def pods(self) -> list[RefusedPod]:
-        """Those not forgotten yet, the longest ago first."""
+        """Those still remembered, the oldest refusal first."""
         oldest = self._clock() - FORGET_SECONDS
         with self._lock:
             while self._pods:

@@ -1,4 +1,4 @@
-"""The process's standard streams: they may be closed, full, or a terminal that is to be trusted."""
+"""The process's standard streams, each of which may be closed or full."""
 
 import contextlib
 import os
@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from extender.printable import printable
 
-#: A closed stream becomes /dev/null opened the wrong way: its number is taken, so that no socket
-#: gets it, and using it fails as using a closed one does. What is said to a closed stderr is lost.
+#: A closed stream becomes /dev/null opened the wrong way round: its file descriptor is taken, so
+#: that no socket gets it, and using it fails as with a closed stream. What is written to a closed
+#: stderr is lost.
 _INSTEAD = (
     ("stdin", os.O_WRONLY, "r"),
     ("stdout", os.O_RDONLY, "w"),
@@ -45,7 +46,7 @@ def standard_streams(program: str) -> Iterator[None]:
 
 
 def write_out(text: str) -> None:
-    """Write to stdout at once; nothing is wrong with a reader that has seen enough, as `head` has.
+    """Write to stdout at once. A reader that has closed the pipe, as `head` does, is no error.
 
     Raises OSError that names the stream.
     """
@@ -60,14 +61,14 @@ def write_out(text: str) -> None:
 
 
 def _discard(number: int) -> None:
-    """Let what is left in a stream's buffer go nowhere: Python would complain at its end."""
+    """Discard what is left in a stream's buffer: Python would complain about it at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, number)
     os.close(nowhere)
 
 
 def say(*lines: str) -> None:
-    """Write lines to stderr. Where it can't be written, the program goes on without."""
+    """Write lines to stderr; if that fails, the program goes on without them."""
     with contextlib.suppress(OSError):
         sys.stderr.write("".join(f"{printable(line)}\n" for line in lines))
         sys.stderr.flush()

@@ -1,19 +1,19 @@
-"""Nothing can be said yet: what both the routes and the cluster's look-ups raise."""
+"""The errors of a question that can't be answered yet, which routes and look-ups raise."""
 
 from typing import Final
 
-#: How each text of an answer's Error begins.
+#: The beginning of every text in an answer's Error.
 ERROR_PREFIX: Final = "runtimeclass-extender: "
 
 
 class UndecidedError(Exception):
-    """Nothing can be said yet; the text goes into the answer's Error."""
+    """The caches are not synced, or the API server does not answer; its text is for the Error."""
 
 
 class WouldWaitError(Exception):
-    """The answer has to wait for something, and whoever asked must not wait."""
+    """The answer would have to wait for something, and the caller must not wait."""
 
 
 def not_synced(what: str) -> UndecidedError:
-    """What is said until all of one kind of object is known."""
+    """The error until all objects of a kind are known."""
     return UndecidedError(f"{ERROR_PREFIX}{what} not synced yet")

@@ -49,15 +49,15 @@ def create_ops_app(service: Service | WebhookService, threads: Threads) -> Appli
 
 
 def bare_app() -> Flask:
-    """Answers no path yet, and that in JSON."""
+    """A Flask application without any path; its errors are JSON."""
     app = Flask("extender", static_folder=None)
     app.url_map.merge_slashes = False
     install_error_handlers(app)
 
     @app.before_request
     def refuse_doubled_slash() -> None:
-        # werkzeug would take //filter for /filter. It is what a verb written "/filter" in the
-        # scheduler's configuration leads to, and should be found out, not half work.
+        # werkzeug would take //filter for /filter. kube-scheduler asks for //filter if its
+        # configuration says "/filter"; that mistake should be noticed, not work halfway.
         if request.environ["PATH_INFO"].startswith("//"):
             abort(HTTPStatus.NOT_FOUND)
 

@@ -1,4 +1,4 @@
-"""The endpoints that people ask: explain, the RuntimeClasses, their nodes, a node's classes."""
+"""The endpoints for people: explain, the RuntimeClasses, their nodes, a node's classes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ from extender.wire.node_items import NodeItems
 
 _MAX_LIMIT_DIGITS: Final = 9
 
-#: Nodes in a list of all, unless ?limit= says otherwise: what a person looks through, 200 KB.
+#: Nodes in a list of all, unless ?limit= is given: 200 KB, as much as a person reads through.
 DEFAULT_LISTED_NODES: Final = 1000
 
 Text = Callable[[Mapping[str, Any], Screen], str]
@@ -50,7 +50,7 @@ Text = Callable[[Mapping[str, Any], Screen], str]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What the query of a debug request says. Reading it raises BadRequestError."""
+    """The query parameters of a debug request."""
 
     text: bool
     all_nodes: bool
@@ -58,7 +58,7 @@ class Query:
 
 
 def read_query(args: Mapping[str, str], *known: str) -> Query:
-    """known: what this endpoint reads besides output; anything else is a misspelt one."""
+    """Raises BadRequestError; known are the parameters of this endpoint besides output."""
     for name in args:
         if name != "output" and name not in known:
             there_are = ", ".join(["output", *known])
@@ -84,7 +84,7 @@ def pod_key(text: str) -> tuple[str, str]:
 
 
 class DebugRoutes:
-    """Answers made from the newest snapshot; an unfinished sync is a 503."""
+    """Answers made from the newest snapshot; while it is not synced, they are 503."""
 
     def __init__(self, service: Service, turn: Turn) -> None:
         self._service = service
@@ -128,7 +128,7 @@ class DebugRoutes:
         return document
 
     def prioritize(self) -> Response:
-        """The verb for a person: every host with its full score, not only the differences."""
+        """The verb's answer for people: every host with its full score, not the differences."""
         query = read_query(request.args)
         if not query.text:
             chunks, _ = PrioritizeRoute(self._service)(request.get_data())

@@ -1,4 +1,4 @@
-"""Every error answer is JSON of one key; which error becomes which status stands here alone."""
+"""Which error becomes which status; every error answer is JSON with one key."""
 
 import logging
 from http import HTTPStatus
@@ -16,7 +16,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class NotFoundError(Exception):
-    """What is asked about does not exist; becomes a 404."""
+    """The object that was asked about does not exist; becomes a 404."""
 
 
 #: Of the verbs only the filter's answer has a field for an error; the others are 503.
@@ -28,7 +28,7 @@ _STATUSES: Final = (
 
 
 def answer_of(error: Exception) -> Answer:
-    """The answer to a request that ended in an error; what is our fault is logged."""
+    """The answer to a request that ended in an error; unexpected errors are logged."""
     if isinstance(error, Refusal):
         return error_answer(error.status, error.message)
     for kind, status in _STATUSES:
@@ -39,7 +39,7 @@ def answer_of(error: Exception) -> Answer:
 
 
 def install_error_handlers(app: Flask) -> None:
-    """The same for what Flask serves."""
+    """The same answers for the pages that Flask serves."""
 
     @app.errorhandler(HTTPException)
     def http_error(error: HTTPException) -> Response:

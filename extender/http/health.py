@@ -1,4 +1,4 @@
-"""/livez, /readyz, /healthz: what the process can say about itself."""
+"""/livez, /readyz and /healthz: whether the process lives and is ready."""
 
 import threading
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from extender.snapshot import Snapshot
 class Check:
     """The outcome of one check; detail says what is wrong.
 
-    A check that passes with a detail is stale: what it is about has been known, and is answered
-    from since.
+    A check that passes although it has a detail is stale: answers are made from the last known
+    state.
     """
 
     name: str
@@ -56,8 +56,8 @@ class Health:
         kinds += [(name, is_synced()) for name, is_synced in self.also_synced.items()]
         for name, synced in kinds:
             checks.append(Check(name, synced, "" if synced else "not all objects known yet"))
-        # Once all is known, a source that can't be reached leaves the service ready: it answers
-        # from the last state. Before that, what is wrong with a source is why it is not ready.
+        # Once everything is synced, a source that can't be reached leaves the service ready: it
+        # answers from the last state. Before that, it is the reason why the service is not ready.
         synced = all(check.passed for check in checks)
         for name, describe in self.sources.items():
             detail = describe()

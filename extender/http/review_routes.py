@@ -44,7 +44,7 @@ class WebhookService:
 
 @dataclass(slots=True)
 class _WarningLog:
-    """Logs a warning when it is another one than the last."""
+    """Logs a warning that differs from the last one."""
 
     _last: str = field(default="", init=False)
 
@@ -96,7 +96,8 @@ def review_routes(service: WebhookService, threads: Threads) -> dict[bytes, Rout
 
 
 def _log_refusal(operation: Operation, asked: AdmissionRequest, answer: Answer) -> None:
-    # Whoever creates the pod is told; the log is for whoever looks why nothing gets in.
+    # The author of the pod sees the message; the log is for the operator who looks into why pods
+    # are refused.
     level = logging.WARNING if answer.outcome is Outcome.ERROR else logging.DEBUG
     if _LOG.isEnabledFor(level):
         _LOG.log(

@@ -17,8 +17,8 @@ from extender.verbs.prioritize import Preferences
 from extender.wire.bodies import LastPod
 from extender.wire.node_items import SeenNodes
 
-#: 5,000 whole Nodes of 10 KB are 50 MB, 150,000 names 7 MB. What such a body takes in memory is
-#: held against the shipped manifests' limit by `make bench-memory`.
+#: 5,000 whole Nodes of 10 KB are 50 MB, 150,000 names 7 MB. `make bench-memory` compares the memory
+#: that such a body takes with the limit in the shipped manifests.
 DEFAULT_MAX_BODY_BYTES: Final = 64 * 2**20
 
 
@@ -28,7 +28,7 @@ class PodLookup(Protocol):
     def __call__(self, namespace: str, name: str) -> Pod | None:
         """The pod with its affinity and overhead; None when there is none.
 
-        Raises UndecidedError when nobody answers.
+        Raises UndecidedError when the API server does not answer.
         """
 
 
@@ -41,12 +41,13 @@ def no_known_pods() -> Collection[str]:
 
 
 class NodeEvents(Protocol):
-    """Waits a moment for the news that kube-scheduler may have before us."""
+    """Waits a moment for watch events that kube-scheduler may have received earlier."""
 
     def __call__(self, judged: Snapshot, *, tried_before: bool) -> Iterable[Snapshot]:
-        """Snapshots newer than the one judged, as they come, for as long as is worth waiting.
+        """Snapshots newer than the one judged, as they come, until waiting is not worth it.
 
-        tried_before: the pod was refused before, so an event has made kube-scheduler try it again.
+        tried_before: the pod was refused before, so it was an event that made kube-scheduler try it
+        again.
         """
 
 
@@ -59,7 +60,8 @@ def no_node_events(judged: Snapshot, *, tried_before: bool) -> Iterable[Snapshot
 class Service:
     """Everything a route may use, made once by the server.
 
-    known_pods gives NAMESPACE/NAME of those that are held, to suggest one for a misspelt name.
+    known_pods returns the NAMESPACE/NAME of each pod in the manifests, to suggest one for a
+    misspelt name.
     """
 
     source: SnapshotSource
@@ -96,18 +98,18 @@ class Service:
     def runtime_class(
         self, pod: Pod, snapshot: Snapshot, *, patient: bool = True
     ) -> RuntimeClass | None:
-        """The class the pod names; None when it names none or there is none of that name.
+        """The class that the pod names; None when it names none, or one that does not exist.
 
-        Raises UndecidedError while the classes are not known, and unless patient WouldWaitError
+        Raises UndecidedError while the classes are not synced and, unless patient, WouldWaitError
         where the API server has to be asked.
         """
         return find_class(pod.runtime_class_name, snapshot, self.lookup, patient=patient)
 
     def resolve(self, pod: Pod, *, patient: bool = True) -> tuple[RuntimeClass | None, Snapshot]:
-        """The class the pod names, and the snapshot to judge nodes by.
+        """The class that the pod names, and the snapshot to judge nodes by.
 
-        A class that had to be looked up is in a newer snapshot only, with the labels it asks for.
-        Raises as runtime_class.
+        A class that had to be looked up is only in a newer snapshot, which also has the node labels
+        that it asks for. Raises as runtime_class.
         """
         snapshot = self.source.snapshot
         runtime_class = self.runtime_class(pod, snapshot, patient=patient)

@@ -1,6 +1,6 @@
-"""Where a server listens: sockets and files are looked at before anything starts.
+"""Where a server listens: addresses and certificates are checked before anything starts.
 
-What a person can mend (an address, a certificate) is told in one line.
+What is wrong with them is reported in one line.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from extender.input_files import FileError, check_file
 
 @dataclass(frozen=True, slots=True)
 class ListenOptions:
-    """What both servers have: where to listen, and how."""
+    """The flags that serve and webhook share: where to listen, and how."""
 
     bind: Address
     ops_bind: Address | None = None
@@ -31,7 +31,7 @@ class ListenOptions:
 
 
 def check_tls_files(options: ListenOptions) -> None:
-    """Load the certificate once, to tell at once what is wrong. Raises UsageError."""
+    """Load the certificate once, so that errors are reported at once. Raises UsageError."""
     cert, key, ca = options.tls_cert_file, options.tls_private_key_file, options.client_ca_file
     if bool(cert) != bool(key):
         raise UsageError("--tls-cert-file and --tls-private-key-file go together")
@@ -66,7 +66,7 @@ def _told_as_usage(what: str) -> Iterator[None]:
 
 
 def _encrypted(key: str) -> str:
-    """Asked for a password. Raises UsageError, where OpenSSL would ask on the terminal."""
+    """Called for a password. Raises UsageError, where OpenSSL would ask on the terminal."""
     raise UsageError(
         f"--tls-private-key-file {key}: is encrypted; decrypt it with openssl pkey -in {key}"
     )
@@ -93,7 +93,7 @@ def listen_on(address: Address, flag: str) -> socket.socket:
     return listener
 
 
-#: The addresses that stand for all, and what reaches a socket there from this machine.
+#: The addresses that mean all interfaces, and the loopback address that reaches them.
 _LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (compared, not bound)
 
 

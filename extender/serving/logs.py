@@ -16,13 +16,13 @@ from extender.printable import printable
 
 STDERR: Final = 2
 
-#: Lines that wait to be written, of some hundred bytes each; more are dropped and counted.
+#: How many lines may wait to be written, of a few hundred bytes each; more are dropped and counted.
 MAX_WAITING_LINES: Final = 10_000
 
-#: What the end of a process gives those that wait.
+#: How long the end of the process waits for them.
 FINISH_SECONDS: Final = 1.0
 
-#: Attributes that every LogRecord has; whatever else it has came in by `extra`.
+#: Attributes that every LogRecord has; the others are fields, passed as `extra`.
 _STANDARD: Final = frozenset(
     {*logging.LogRecord("", 0, "", 0, "", (), None).__dict__, "message", "asctime", "taskName"}
 )
@@ -43,7 +43,7 @@ def _quoted(value: object) -> str:
 
 
 def _json(value: object) -> str:
-    """One line of JSON; what moves a cursor or is half a character is escaped."""
+    """One line of JSON; control characters and lone surrogates are escaped."""
     try:
         text = orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
         if text.isprintable():
@@ -87,7 +87,7 @@ class JSONFormatter(logging.Formatter):
 class _Writer(logging.Handler):
     """Writes lines to stderr, for one thread.
 
-    Without a lock and without Python's buffer: at the end of the process nobody then waits for a
+    It has no lock and bypasses Python's buffer, so that the end of the process does not wait for a
     thread that is stuck in a write.
     """
 
@@ -104,8 +104,8 @@ class _Writer(logging.Handler):
 class _Unblocking(logging.handlers.QueueHandler):
     """Hands lines to a thread that writes them, and drops them while there are too many.
 
-    So nobody who logs ever waits for whoever reads the log: with stderr a full pipe that nobody
-    reads, a verb would. Each process has a thread of its own, since none survives a fork.
+    So logging never waits: with a full pipe as stderr that nobody reads, a verb would wait for
+    ever. Each process has a thread of its own, since threads do not survive a fork.
     """
 
     def __init__(self, formatter: logging.Formatter) -> None:
@@ -117,7 +117,7 @@ class _Unblocking(logging.handlers.QueueHandler):
         atexit.register(self.finish)
 
     def begin(self) -> None:
-        """Start the thread, on a queue that no other process has locked."""
+        """Start the thread, on a new queue: an inherited one may be locked for ever."""
         self._waiting: queue.Queue[logging.LogRecord] = queue.Queue(MAX_WAITING_LINES)
         self.queue = self._waiting
         writer = _Writer()
@@ -125,7 +125,7 @@ class _Unblocking(logging.handlers.QueueHandler):
         logging.handlers.QueueListener(self.queue, writer).start()
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """As it is: it stays in this process, and its fields are the formatter's business."""
+        """Leave the record as it is: it stays in this process, with its fields."""
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:
@@ -138,7 +138,7 @@ class _Unblocking(logging.handlers.QueueHandler):
             self._dropped += 1
 
     def finish(self) -> None:
-        """Let what waits be written, for a moment."""
+        """Give the waiting lines a moment to be written."""
         deadline = time.monotonic() + FINISH_SECONDS
         while not self._waiting.empty() and time.monotonic() < deadline:
             time.sleep(FINISH_SECONDS / 100)
@@ -152,7 +152,7 @@ def _told_of(dropped: int) -> logging.LogRecord:
 def configure(log_format: str, verbosity: int) -> None:
     """Set up the root logger: INFO by default, DEBUG with -v."""
     handler = _Unblocking(JSONFormatter() if log_format == "json" else TextFormatter())
-    # What libraries warn of would stand between the lines as text of its own form.
+    # Warnings of libraries would otherwise appear between the lines in a format of their own.
     logging.captureWarnings(True)
     root = logging.getLogger()
     root.handlers[:] = [handler]

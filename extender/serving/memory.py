@@ -1,8 +1,8 @@
-"""Keeps freed memory for the next request, and gives back what start-up took.
+"""Keeps freed memory for the next request, and returns what start-up took.
 
-A request of 65,000 names takes and frees a dozen pieces of some megabytes. glibc gives each back
-to the kernel and has to ask for it again, page by page: 3,900 page faults a request, which were
-two fifths of its time (`make bench`, docs/performance.md).
+A request of 65,000 names takes and frees a dozen pieces of some megabytes. glibc returns each to
+the kernel and has to ask for it again, page by page: 3,900 page faults a request, which took two
+fifths of its time (`make bench`, docs/performance.md).
 """
 
 import contextlib
@@ -14,15 +14,15 @@ from typing import Final
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 
-#: Pieces up to this size come from the heap; glibc takes no more.
+#: Pieces up to this size come from the heap; glibc accepts no larger threshold.
 _MMAP_THRESHOLD: Final = 32 * 2**20
 
-#: What may be free at the heap's end and stay: a request of 150,000 names and its answer, twice.
+#: How much may stay free at the end of the heap: twice a request of 150,000 names and its answer.
 _TRIM_THRESHOLD: Final = 64 * 2**20
 
 
 def keep_freed_memory() -> bool:
-    """Tell the C library; False where it is none that can be told."""
+    """Configure glibc's allocator; False with another C library."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):
@@ -33,7 +33,7 @@ def keep_freed_memory() -> bool:
 
 
 def give_back_freed_memory() -> None:
-    """Return what is free now to the kernel, after work that took much more than stays."""
+    """Return free memory to the kernel, after work that needed much more than what is kept."""
     gc.collect()
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -35,7 +35,7 @@ class ServeOptions:
 
 
 def serve(options: ServeOptions) -> int:
-    """Run until told to stop. Raises UsageError for what a person can mend."""
+    """Run until a signal ends it. Raises UsageError for what a person can correct."""
     if options.source.manifests and options.requeue_pods:
         raise UsageError("--requeue-pods needs a cluster, and --manifests is none")
     return run(options.listen, options.source, _line_to_try, partial(_start, options))

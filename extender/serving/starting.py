@@ -1,7 +1,7 @@
-"""How serve and webhook begin: what is wrong is said at once, then gunicorn runs.
+"""How serve and webhook begin: everything is checked first, then gunicorn runs.
 
-Everything is checked in the first process and read there once; the parts are put together in
-gunicorn's worker, after the fork, since threads do not survive one.
+Flags, files and addresses are checked in the first process, and manifests read there; the parts are
+put together in gunicorn's worker, after the fork, since threads do not survive one.
 """
 
 import gc
@@ -74,7 +74,7 @@ def run(
     line_to_try: Callable[[str, str, Preloaded], str],
     start: Callable[[Preloaded], Running],
 ) -> int:
-    """Run until told to stop. Raises UsageError for what a person can mend.
+    """Run until a signal ends it. Raises UsageError for what a person can correct.
 
     line_to_try makes a line from curl with its flags and the URL; start is called in the worker.
     """

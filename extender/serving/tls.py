@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-# stat() of three files costs about 5 us; a rotation may go unnoticed for that long.
+# stat() of three files costs about 5 us, so they are not checked more often; a rotation may go
+# unnoticed that long.
 CHECK_INTERVAL = 1.0
 
 
 class Log(Protocol):
-    """What is used of a logger; gunicorn's is not a logging.Logger."""
+    """The part of a logger that is used; gunicorn's is not a logging.Logger."""
 
     def info(self, msg: str, *args: object) -> None: ...
 
@@ -48,7 +49,7 @@ class TlsContext:
         self._context = self._load()
 
     def current(self) -> ssl.SSLContext:
-        """The context for a new connection: of the newest files that could be loaded."""
+        """The context for a new connection, made of the newest files that could be loaded."""
         now = self._clock()
         if now - self._checked >= CHECK_INTERVAL:
             self._checked = now

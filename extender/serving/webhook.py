@@ -33,7 +33,7 @@ class WebhookOptions:
 
 
 def serve_webhook(options: WebhookOptions) -> int:
-    """Run until told to stop. Raises UsageError for what a person can mend."""
+    """Run until a signal ends it. Raises UsageError for what a person can correct."""
     listen = options.listen
     if not listen.tls_cert_file and not listen.bind.is_loopback:
         raise UsageError(
