@@ -23,7 +23,6 @@
 
 #define SEPARATOR_LENGTH 3 /* "," with its quotes */
 #define BATCH 32           /* names whose slots are fetched from memory at the same time */
-#define STRIDE 64          /* bytes moved at once where there is room for them */
 #define MAX_CODES 256
 #define MIN_SLOTS 16
 #define HUGE_PAGE ((size_t)1 << 21)
@@ -391,8 +390,6 @@ static PyObject *measure(PyObject *module, PyObject *args)
 /* The names of a run, as measure found them. */
 typedef struct {
     const char *text; /* where the first one begins */
-    size_t length;    /* of the text */
-    size_t readable;  /* from the text's begin to the buffer's end */
     const char *ends; /* uint32_t each, perhaps not aligned */
     Py_ssize_t count;
 } Run;
@@ -414,7 +411,6 @@ static int open_run(Run *run, const char *buffer, Py_ssize_t size, Py_ssize_t st
         return -1;
     }
     run->text = buffer + start;
-    run->readable = (size_t)(size - start);
     run->ends = ends;
     run->count = ends_size / (Py_ssize_t)sizeof(uint32_t);
     uint64_t begin = 0;
@@ -424,8 +420,8 @@ static int open_run(Run *run, const char *buffer, Py_ssize_t size, Py_ssize_t st
         is_sound &= end >= begin;
         begin = (uint64_t)end + SEPARATOR_LENGTH;
     }
-    run->length = run->count ? end_of(run, run->count - 1) : 0;
-    if (!is_sound || run->length > run->readable) {
+    size_t length = run->count ? end_of(run, run->count - 1) : 0;
+    if (!is_sound || length > (size_t)(size - start)) {
         PyErr_SetString(PyExc_ValueError, "the names are not in the buffer");
         return -1;
     }
@@ -562,18 +558,6 @@ static int read_endings(Endings *endings, PyObject *tuple, Py_ssize_t cut)
     return 0;
 }
 
-/* Copies to a place in something that is written from front to end: what comes behind may be
- * overwritten, so where both sides have the room this moves STRIDE bytes, however few are meant. */
-static char *append(char *place, const char *place_end, const char *source,
-                    const char *source_end, size_t length)
-{
-    if (length <= STRIDE && place_end - place >= STRIDE && source_end - source >= STRIDE)
-        memcpy(place, source, STRIDE);
-    else
-        memcpy(place, source, length);
-    return place + length;
-}
-
 static PyObject *part(PyObject *module, PyObject *args)
 {
     (void)module;
@@ -617,14 +601,13 @@ static PyObject *part(PyObject *module, PyObject *args)
         places[i] = PyBytes_AsString(written[i]);
         limits[i] = places[i] + sizes[i];
     }
-    const char *readable_end = run.text + run.readable;
     begin = 0;
     for (Py_ssize_t i = 0; i < run.count; i++) {
         unsigned char code = codes[i];
         int which = code != 0;
         size_t end = end_of(&run, i), length = endings.lengths[code];
-        char *place = append(places[which], limits[which], run.text + begin, readable_end,
-                             end - begin);
+        char *place = places[which] + (end - begin);
+        memcpy(places[which], run.text + begin, end - begin);
         if (length > (size_t)(limits[which] - place))
             length = (size_t)(limits[which] - place); /* the last one's */
         memcpy(place, endings.texts[code], length);
