@@ -42,7 +42,7 @@ def _missing_defaults(
             "missing-default-class",
             f'RuntimeClass "{shown(name)}" does not exist, and annotation {DEFAULT_ANNOTATION} of'
             f" {_namespaces(namespaces)} names it",
-            "a webhook that runs with --default-class refuses each pod there that names no class",
+            "each pod there that names no class is refused, by a webhook or by the plugin",
             _annotate(namespaces[0], DEFAULT_ANNOTATION, _meant(name, runtime_classes)),
             (name,),
         )

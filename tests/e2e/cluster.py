@@ -64,6 +64,7 @@ class Program:
     """A running program with its output in a file."""
 
     def __init__(self, name: str, folder: Path, *flags: str) -> None:
+        self.name = name
         self.log = folder / f"{name}.log"
         with self.log.open("wb") as output:
             self._process = subprocess.Popen(
@@ -94,6 +95,7 @@ class Cluster:
         self._etcd, self._etcd_peer, self.port = free_ports(3)
         self._context = ssl.create_default_context(cafile=str(self.authority.cert))
         self._local = threading.local()
+        self._apiserver: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -143,8 +145,7 @@ class Cluster:
                 for token, (user, group) in _TOKENS.items()
             )
         )
-        apiserver = self._run(
-            "kube-apiserver",
+        self._apiserver = (
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             f"--secure-port={self.port}",
@@ -166,7 +167,13 @@ class Cluster:
             "--endpoint-reconciler-type=none",
             *self._apiserver_flags,
         )
-        self._wait(apiserver, lambda: self._is_ready())
+        self._wait(self._run("kube-apiserver", *self._apiserver), self._is_ready)
+
+    def restart_apiserver(self) -> Program:
+        """Stop kube-apiserver and start it again, without waiting until it is ready."""
+        *_, before = (each for each in self._programs if each.name == "kube-apiserver")
+        before.stop()
+        return self._run("kube-apiserver", *self._apiserver)
 
     def _is_ready(self) -> bool:
         try:
@@ -272,8 +279,9 @@ class Cluster:
         path: str,
         document: object = None,
         content_type: str = "application/json",
+        user: str = "",
     ) -> tuple[int, Json]:
-        """One request as admin; a connection a thread."""
+        """One request as admin, or as another user without groups; a connection a thread."""
         connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = http.client.HTTPSConnection(
@@ -285,15 +293,26 @@ class Cluster:
                 method,
                 path,
                 None if document is None else json.dumps(document),
-                {"Authorization": "Bearer admin-token", "Content-Type": content_type},
+                {
+                    "Authorization": "Bearer admin-token",
+                    "Content-Type": content_type,
+                    **({"Impersonate-User": user} if user else {}),
+                },
             )
             response = connection.getresponse()
+            self._local.warnings = tuple(response.headers.get_all("Warning", []))
             body = response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise OSError(str(error)) from error
         answer = json.loads(body) if body.startswith(b"{") else {}
         return response.status, answer
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The headers of that name in the answer to this thread's last request."""
+        found: tuple[str, ...] = self._local.warnings
+        return found
 
     def create(self, path: str, document: Json) -> Json:
         status, answer = self.request("POST", path, document)

@@ -16,7 +16,7 @@ from tests.processes import until
 POLICIES: Final = FOLDER / "policies"
 MARK: Final = "runtimeclass-extender/pod"
 
-_NAMESPACES: Final = "/api/v1/namespaces"
+NAMESPACES: Final = "/api/v1/namespaces"
 ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 
 
@@ -53,12 +53,9 @@ class Answer:
         return str(self.document["message"])
 
 
-def add_namespace(where: Cluster, name: str, **annotations: str) -> str:
-    """A new namespace; an annotation of ours is named without its prefix."""
-    ours = {
-        f"runtimeclass-extender/{key.replace('_', '-')}": text for key, text in annotations.items()
-    }
-    where.create(_NAMESPACES, {"metadata": {"name": name, "annotations": ours}})
+def add_namespace(where: Cluster, name: str, annotations: Mapping[str, str]) -> str:
+    """A new namespace, which stays until the cluster ends."""
+    where.create(NAMESPACES, {"metadata": {"name": name, "annotations": dict(annotations)}})
     return name
 
 
@@ -74,13 +71,18 @@ def ask(
         "metadata": {"name": "p", "annotations": dict(annotations or {})},
         "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
     }
-    path = f"{_NAMESPACES}/{namespace}/pods?dryRun=All"
+    path = f"{NAMESPACES}/{namespace}/pods?dryRun=All"
     return Answer(*where.request("POST", path, pod))
+
+
+def has_mutating_policies(where: Cluster) -> bool:
+    """Whether the API server has MutatingAdmissionPolicy v1."""
+    return where.request("GET", f"{ADMISSION}/mutatingadmissionpolicies")[0] == 200
 
 
 def needs_mutating_policies(where: Cluster) -> None:
     """Skips the test where the API server has no MutatingAdmissionPolicy v1."""
-    if where.request("GET", f"{ADMISSION}/mutatingadmissionpolicies")[0] != 200:
+    if not has_mutating_policies(where):
         pytest.skip("MutatingAdmissionPolicy is v1 since Kubernetes 1.36")
 
 

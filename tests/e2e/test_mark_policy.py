@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from extender.admission.namespace_rules import DEFAULT_ANNOTATION
 from tests.e2e.cluster import Cluster
 from tests.e2e.policies import (
     ADMISSION,
@@ -131,7 +132,7 @@ def test_a_default_class_is_marked_in_whichever_order_the_policies_are_called(
     where: Cluster,
 ) -> None:
     """kube-apiserver draws the order of policies by lot, each time that one of them changes."""
-    namespace = add_namespace(where, f"marked-{where.port}", default_class="kata")
+    namespace = add_namespace(where, "marked", {DEFAULT_ANNOTATION: "kata"})
     with mark(where), default_class(where, namespace), Lots(where) as draw:
         for _ in range(8):
             draw()
