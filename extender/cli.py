@@ -46,6 +46,30 @@ def _check() -> Command:
     return CHECK
 
 
+def _pods() -> Command:
+    from extender.commands.listing_pods import PODS
+
+    return PODS
+
+
+def _classes() -> Command:
+    from extender.commands.listing_classes import CLASSES
+
+    return CLASSES
+
+
+def _can_delete() -> Command:
+    from extender.commands.deleting import CAN_DELETE
+
+    return CAN_DELETE
+
+
+def _rollout() -> Command:
+    from extender.commands.rolling_out import ROLLOUT
+
+    return ROLLOUT
+
+
 def _completion() -> Command:
     from extender.commands.completion import COMPLETION
 
@@ -56,6 +80,10 @@ PLUGIN_COMMANDS: Final[Mapping[str, Entry]] = {
     "explain": Entry("why a pod fits or does not, node by node", _explain),
     "nodes": Entry("which nodes match a RuntimeClass", _nodes),
     "check": Entry("lints RuntimeClasses, nodes and a scheduler configuration", _check),
+    "pods": Entry("which pods run with which class where, and which could not again", _pods),
+    "classes": Entry("what each RuntimeClass is used for", _classes),
+    "can-delete": Entry("whether anything uses a RuntimeClass", _can_delete),
+    "rollout": Entry("how far a RuntimeClass's replacement has come", _rollout),
     "completion": Entry("prints what completes these commands in bash, zsh or fish", _completion),
 }
 

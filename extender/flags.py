@@ -184,10 +184,16 @@ class CommandParser(argparse.ArgumentParser):
         name = str(action.metavar)
         return f"[{name}]" if action.nargs == "?" else name
 
-    def boolean_flag(self, flag: str, *, default: bool | None, help: str) -> None:
-        """--flag, --flag=true or --flag=false, never --flag true, as in Go."""
+    def boolean_flag(self, flag: str, *, default: bool | None, help: str, short: str = "") -> None:
+        """--flag, --flag=true or --flag=false, never --flag true, as in Go; short is like -A."""
         self.add_argument(
-            flag, action=_GoBoolean, nargs="?", const=True, default=default, type=boolean, help=help
+            *filter(None, (short, flag)),
+            action=_GoBoolean,
+            nargs="?",
+            const=True,
+            default=default,
+            type=boolean,
+            help=help,
         )
 
     def flags(self) -> Mapping[str, argparse.Action]:

@@ -240,6 +240,40 @@ class Pod:
         return not (self.runtime_class_name or self.features or self.kubelet_needs)
 
 
+class PlacedPod(NamedTuple):
+    """A pod as the cluster has it: what it runs with, where, and since when.
+
+    node is empty where it is bound to none, finished whether it will never run again. Times are
+    RFC 3339 in UTC, empty where they are not told; bound is when it was given its node. Overhead
+    and nodeSelector are those it carries. No key, since they are mappings.
+    """
+
+    namespace: str
+    name: str
+    runtime_class_name: str = ""
+    node: str = ""
+    finished: bool = False
+    created: str = ""
+    bound: str = ""
+    node_selector: Mapping[str, str] = _NOTHING
+    overhead: Mapping[str, str] = _NOTHING
+    features: Features = NO_FEATURES
+
+
+class Workload(NamedTuple):
+    """An object that makes pods, and the RuntimeClass that its template names.
+
+    is_past: none of its pods will run again: a Job that has ended, or a ReplicaSet without replicas
+    that a Deployment keeps as an old revision.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    runtime_class_name: str = ""
+    is_past: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node as the verbs see it. No key.

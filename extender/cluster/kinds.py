@@ -21,7 +21,23 @@ RUNTIME_CLASSES: Final = Kind(
     "RuntimeClass", "runtimeclasses.node.k8s.io", "/apis/node.k8s.io/v1/runtimeclasses"
 )
 
+#: What makes pods of a template.
+WORKLOADS: Final = (
+    Kind("CronJob", "cronjobs.batch", "/apis/batch/v1/cronjobs"),
+    Kind("DaemonSet", "daemonsets.apps", "/apis/apps/v1/daemonsets"),
+    Kind("Deployment", "deployments.apps", "/apis/apps/v1/deployments"),
+    Kind("Job", "jobs.batch", "/apis/batch/v1/jobs"),
+    Kind("ReplicaSet", "replicasets.apps", "/apis/apps/v1/replicasets"),
+    Kind("ReplicationController", "replicationcontrollers", "/api/v1/replicationcontrollers"),
+    Kind("StatefulSet", "statefulsets.apps", "/apis/apps/v1/statefulsets"),
+)
+
+
+def pods_of(namespace: str) -> Kind:
+    """The pods of one namespace."""
+    return Kind(PODS.name, PODS.resource, f"/api/v1/namespaces/{quote(namespace, safe='')}/pods")
+
 
 def pod_path(namespace: str, name: str) -> str:
     """Where the API server has one pod."""
-    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+    return f"{pods_of(namespace).path}/{quote(name, safe='')}"

@@ -32,8 +32,17 @@ from extender.decoding import (
     template_pod_of,
     with_daemon_tolerations,
 )
+from extender.decoding.uses import (
+    WORKLOADS,
+    RawNodeState,
+    RawPlacedPod,
+    RawUse,
+    is_ready,
+    placed_pod_of,
+    workload_of,
+)
 from extender.input_files import FileError, read_file
-from extender.objects import Node, Pod, RuntimeClass
+from extender.objects import Node, PlacedPod, Pod, RuntimeClass, Workload
 from extender.validation import unreadable_amount, validate_node_name, validate_runtimeclass
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -53,12 +62,24 @@ class ManifestError(ValueError):
 
 
 @dataclass(slots=True)
+class Uses:
+    """What uses RuntimeClasses, as far as files hold it: pods by NAMESPACE/NAME, and workloads.
+
+    not_ready: nodes whose condition Ready is not True.
+    """
+
+    pods: dict[str, PlacedPod] = field(default_factory=dict)
+    workloads: dict[tuple[str, str], Workload] = field(default_factory=dict)
+    not_ready: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
 class Manifests:
     """What the files hold, by name; pods by NAMESPACE/NAME. Warnings are for a person to read.
 
     Of Namespaces only the annotations are kept: the webhook's default classes stand in them.
     templates: the pods that workloads make, by kind and the workload's NAMESPACE/NAME; where it is
-    None, workloads are ignored as other kinds are.
+    None, workloads are ignored as other kinds are. uses: likewise where it is None.
     """
 
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -68,12 +89,13 @@ class Manifests:
     warnings: list[str] = field(default_factory=list)
     templates: dict[tuple[str, str], Pod] | None = None
     misspelt: Misspelt = field(default_factory=Misspelt)
+    uses: Uses | None = None
     _twice: set[str] = field(default_factory=set)
 
     @property
     def is_empty(self) -> bool:
         found = (self.nodes, self.runtime_classes, self.pods, self.namespaces, self.templates)
-        return not any(found)
+        return not any(found) and not (self.uses and self.uses.workloads)
 
     def tell_twice(self, named: str) -> None:
         """Warn of objects with one name, once a name, however many there are."""
@@ -233,9 +255,9 @@ def _take(document: Raw, default_kind: str, loaded: Manifests, lists: int = 0) -
             _TAKERS[kind](document, loaded)
         except DecodeError as error:
             raise ManifestError(f"{_named(kind, _name_of(document))}: {error}") from None
-    elif loaded.templates is not None and WORKLOAD_GROUPS.get(kind) == group:
+    elif WORKLOAD_GROUPS.get(kind) == group:
         try:
-            _take_workload(document, kind, loaded, loaded.templates)
+            _take_workload(document, kind, loaded)
         except DecodeError as error:
             raise ManifestError(f"{_named(kind, _name_of(document))}: {error}") from None
 
@@ -289,6 +311,11 @@ def _take_node(document: Raw, loaded: Manifests) -> None:
     if node.name in loaded.nodes:
         loaded.tell_twice(_named("Node", node.name))
     loaded.nodes[node.name] = node
+    if loaded.uses is not None:
+        if is_ready(decode(document, RawNodeState)):
+            loaded.uses.not_ready.discard(node.name)
+        else:
+            loaded.uses.not_ready.add(node.name)
 
 
 def _take_runtime_class(document: Raw, loaded: Manifests) -> None:
@@ -309,9 +336,20 @@ def _take_pod(document: Raw, loaded: Manifests) -> None:
     if key in loaded.pods:
         loaded.tell_twice(_named("Pod", key))
     loaded.pods[key] = pod
+    if loaded.uses is not None:
+        loaded.uses.pods[key] = placed_pod_of(decode(document, RawPlacedPod, "Pod"))
 
 
-def _take_workload(
+def _take_workload(document: Raw, kind: str, loaded: Manifests) -> None:
+    """Read what makes pods, as far as anybody wants to know of it."""
+    if loaded.templates is not None:
+        _take_template(document, kind, loaded, loaded.templates)
+    if loaded.uses is not None and kind in WORKLOADS:
+        workload = workload_of(decode(document, RawUse), kind)
+        loaded.uses.workloads[kind, f"{workload.namespace}/{workload.name}"] = workload
+
+
+def _take_template(
     document: Raw, kind: str, loaded: Manifests, templates: dict[tuple[str, str], Pod]
 ) -> None:
     pod = template_pod_of(decode(document, RawWorkload), kind)

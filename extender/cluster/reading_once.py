@@ -23,6 +23,7 @@ from extender.decoding import (
     runtime_class_of,
     strings,
 )
+from extender.decoding.uses import RawNodeState, is_ready
 from extender.objects import Pod, RuntimeClass
 from extender.verdict import shown
 
@@ -69,26 +70,28 @@ class ClusterReader:
         self._silence = silence
         self._connection = ApiConnection(config)
 
-    def read_into(self, loaded: Manifests) -> None:
-        """Put all RuntimeClasses and Nodes into `loaded`, a page at a time."""
+    def read_into(self, loaded: Manifests, *, nodes: bool = True) -> None:
+        """Put all RuntimeClasses, and unless nodes is false all Nodes, into `loaded`."""
         loaded.runtime_classes.update(self.runtime_classes())
-        for raw in self._list(NODES):
-            node = node_of(self._decoded(raw, RawNode))
+        for raw in self.objects(NODES) if nodes else ():
+            node = node_of(self.decoded(raw, RawNode))
             loaded.nodes[node.name] = node
+            if loaded.uses is not None and not is_ready(self.decoded(raw, RawNodeState)):
+                loaded.uses.not_ready.add(node.name)
 
     def runtime_classes(self) -> Mapping[str, RuntimeClass]:
         """All of them, by name."""
         found = (
-            runtime_class_of(self._decoded(raw, RawRuntimeClass))
-            for raw in self._list(RUNTIME_CLASSES)
+            runtime_class_of(self.decoded(raw, RawRuntimeClass))
+            for raw in self.objects(RUNTIME_CLASSES)
         )
         return {each.name: each for each in found}
 
     def namespaces(self) -> Mapping[str, Mapping[str, str]]:
         """The annotations of all Namespaces, by name."""
         found = {}
-        for raw in self._list(NAMESPACES):
-            metadata = self._decoded(raw, RawNamespace).metadata
+        for raw in self.objects(NAMESPACES):
+            metadata = self.decoded(raw, RawNamespace).metadata
             if metadata is not None:
                 found[metadata.name or ""] = strings(metadata.annotations)
         return found
@@ -96,8 +99,8 @@ class ClusterReader:
     def pending_pods(self) -> Mapping[str, Pod]:
         """The pods in phase Pending, by NAMESPACE/NAME."""
         found = {}
-        for raw in self._list(PODS, {"fieldSelector": "status.phase=Pending"}):
-            pod = self._pod(raw)
+        for raw in self.objects(PODS, {"fieldSelector": "status.phase=Pending"}):
+            pod = self.explained(raw)
             found[f"{pod.namespace}/{pod.name}"] = pod
         return found
 
@@ -108,22 +111,28 @@ class ClusterReader:
         if status == _NOT_FOUND:
             return None
         self._check(path, status, body)
-        return self._pod(Raw(body))
+        return self.explained(Raw(body))
 
-    def _pod(self, raw: Raw) -> Pod:
+    def explained(self, raw: Raw) -> Pod:
+        """A pod with all that explain reads of it."""
         try:
             return explained_pod_of(decode(raw, RawPod, "Pod"), "Pod")
         except DecodeError as error:
             raise ReadError(str(error)) from None
 
     @staticmethod
-    def _decoded(raw: Raw, kind: type[T]) -> T:
+    def decoded(raw: Raw, kind: type[T]) -> T:
+        """An object as far as its struct goes."""
         try:
             return decode(raw, kind)
         except DecodeError as error:
             raise ReadError(str(error)) from None
 
-    def _list(self, kind: Kind, query: Mapping[str, str] | None = None) -> Iterator[Raw]:
+    def objects(self, kind: Kind, query: Mapping[str, str] | None = None) -> Iterator[Raw]:
+        """All objects of a kind, a page at a time.
+
+        Where a list takes so long that its token expires, it begins again: some come twice.
+        """
         for attempt in range(_ATTEMPTS):
             try:
                 yield from self._pages(kind, query or {})

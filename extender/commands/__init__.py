@@ -1,1 +1,1 @@
-"""The commands that print something and end: explain, nodes, check."""
+"""The commands that print something and end: explain, nodes, check, pods and others."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
-from extender.cluster.manifests import ManifestError, Manifests, load_manifests
+from extender.cluster.inventory import Inventory, LiveInventory, ManifestInventory
+from extender.cluster.manifests import ManifestError, Manifests, Uses, load_manifests
 from extender.cluster.reading_once import ClusterReader, ForbiddenError, ReadError
 from extender.cluster.source_options import SourceOptions
 from extender.cluster.store import SnapshotStore
@@ -47,34 +48,67 @@ class ClusterState:
     namespaces: Namespaces
     warnings: list[str] = field(default_factory=list)
     namespace: str = "default"
+    inventory: Inventory = field(default_factory=lambda: ManifestInventory(Manifests()))
+    not_ready: frozenset[bytes] = frozenset()
 
 
-def load_cluster(source: SourceOptions, progress: Progress) -> ClusterState:
-    """Read nodes and RuntimeClasses. Raises UsageError for what can't be read."""
-    loaded = Manifests()
+def load_cluster(
+    source: SourceOptions, progress: Progress, *, nodes: bool = True, uses: bool = False
+) -> ClusterState:
+    """Read RuntimeClasses, and unless nodes is false Nodes.
+
+    uses: for commands that look at what uses the classes; `inventory` and `not_ready` need it.
+    Raises UsageError for what can't be read.
+    """
+    loaded = Manifests(uses=Uses() if uses else None)
     with progress.showing(lambda: f"{len(loaded.nodes):,} nodes read"):
         try:
             if source.manifests:
                 load_manifests(source.manifests, loaded, pipes=True)
                 if loaded.is_empty:
                     raise UsageError(loaded.warnings[-1])
-                return _state(loaded, ManifestPods(loaded), lambda: loaded.namespaces)
+                return _state(
+                    loaded,
+                    ManifestPods(loaded),
+                    lambda: loaded.namespaces,
+                    ManifestInventory(loaded),
+                )
             config = ClusterConfig(source.kubeconfig, source.context)
             reader = ClusterReader(config)
             loaded.warnings += config.warnings
-            reader.read_into(loaded)
+            reader.read_into(loaded, nodes=nodes)
         except (ManifestError, ConfigError, ReadError) as error:
             raise UsageError(str(error)) from None
-        return _state(loaded, ClusterPods(reader), ClusterNamespaces(reader), config.namespace)
+        return _state(
+            loaded,
+            ClusterPods(reader),
+            ClusterNamespaces(reader),
+            LiveInventory(reader),
+            config.namespace,
+        )
 
 
 def _state(
-    loaded: Manifests, pods: Pods, namespaces: Namespaces, namespace: str = "default"
+    loaded: Manifests,
+    pods: Pods,
+    namespaces: Namespaces,
+    inventory: Inventory,
+    namespace: str = "default",
 ) -> ClusterState:
     store = SnapshotStore()
     store.replace_all(loaded.nodes.values(), loaded.runtime_classes.values())
     taints = frozenset(taint for node in loaded.nodes.values() for taint in node.taints)
-    return ClusterState(store.snapshot, taints, pods, namespaces, loaded.warnings, namespace)
+    not_ready = frozenset(name.encode() for name in (loaded.uses.not_ready if loaded.uses else ()))
+    return ClusterState(
+        store.snapshot,
+        taints,
+        pods,
+        namespaces,
+        loaded.warnings,
+        namespace,
+        inventory,
+        not_ready,
+    )
 
 
 class ManifestPods:

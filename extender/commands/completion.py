@@ -139,7 +139,7 @@ class _Line:
             return ()
         if action.dest == "context":
             return contexts(flags)
-        if action.metavar == "CLASS":
+        if action.metavar in ("CLASS", "OLD", "NEW"):
             return runtime_classes(flags)
         if action.metavar == "POD":
             return pods(flags, last, plugin=self._program == PLUGIN)

@@ -7,6 +7,7 @@ tests are about.
 
 import contextlib
 import json
+import re
 import socket
 import ssl
 import struct
@@ -22,7 +23,22 @@ RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
 PODS: Final = "/api/v1/pods"
 NAMESPACES: Final = "/api/v1/namespaces"
 
+#: What makes pods of a template, by kind.
+WORKLOADS: Final = {
+    "CronJob": "/apis/batch/v1/cronjobs",
+    "DaemonSet": "/apis/apps/v1/daemonsets",
+    "Deployment": "/apis/apps/v1/deployments",
+    "Job": "/apis/batch/v1/jobs",
+    "ReplicaSet": "/apis/apps/v1/replicasets",
+    "ReplicationController": "/api/v1/replicationcontrollers",
+    "StatefulSet": "/apis/apps/v1/statefulsets",
+}
+
 _KINDS: Final = {
+    **{
+        path: (path.strip("/").rpartition("/")[0].partition("/")[2], kind)
+        for kind, path in WORKLOADS.items()
+    },
     NODES: ("v1", "Node"),
     PODS: ("v1", "Pod"),
     NAMESPACES: ("v1", "Namespace"),
@@ -31,15 +47,17 @@ _KINDS: Final = {
 
 Json = dict[str, Any]
 
+_NAMESPACED_PODS: Final = re.compile("/api/v1/namespaces/[^/]+/pods")
+
 
 def _selects(selector: str, item: Any) -> bool:
     """Whether an object has what a field selector asks for; what is absent is empty."""
     for requirement in filter(None, selector.split(",")):
         path, _, wanted = requirement.partition("=")
         found = item
-        for key in path.split("."):
+        for key in path.removesuffix("!").split("."):
             found = (found or {}).get(key)
-        if (found or "") != wanted:
+        if ((found or "") == wanted) is path.endswith("!"):
             return False
     return True
 
@@ -364,6 +382,8 @@ class _Answer:
                 server.patches.append(request)
                 server.news.notify_all()
             self._json({"kind": "Pod", "metadata": {}})
+        elif _NAMESPACED_PODS.fullmatch(request.path):
+            self._list(PODS, request.path.split("/")[4])
         elif request.path not in _KINDS:
             server.before_get()
             path, _, name = request.path.rpartition("/")
@@ -373,7 +393,7 @@ class _Answer:
         elif request.is_watch:
             self._watch(fault)
         else:
-            self._list()
+            self._list(request.path)
 
     def _play(self, answer: Json) -> None:
         if answer.get("hang"):
@@ -393,9 +413,9 @@ class _Answer:
                 self._chunk(json.dumps(event).encode() + b"\n")
         self._end(answer["end"])
 
-    def _list(self) -> None:
+    def _list(self, path: str, namespace: str = "") -> None:
         server, query = self._server, self._request.query
-        version, kind = _KINDS[self._request.path]
+        version, kind = _KINDS[path]
         with server.news:
             token = query.get("continue")
             if token and token not in server._tokens:
@@ -404,8 +424,12 @@ class _Answer:
                 items, revision = server._tokens[token]
             else:
                 selector = query.get("fieldSelector", "")
-                every = server._objects[self._request.path].values()
-                items = [each for each in every if _selects(selector, each)]
+                items = [
+                    each
+                    for each in server._objects[path].values()
+                    if _selects(selector, each)
+                    and namespace in ("", each["metadata"].get("namespace"))
+                ]
                 revision = server.revision
         if items is None:
             self._json(status_document(410, "Expired", "continue token too old"), 410)

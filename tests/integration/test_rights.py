@@ -26,6 +26,17 @@ from tests.processes import SAMPLES, run, running
 
 GROUPS: Final = {"nodes": "", "runtimeclasses": "node.k8s.io", "pods": "", "namespaces": ""}
 
+#: (group, resource) of what the table calls workloads.
+WORKLOADS: Final = {
+    ("", "replicationcontrollers"),
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("apps", "statefulsets"),
+    ("batch", "cronjobs"),
+    ("batch", "jobs"),
+}
+
 _VERB: Final = re.compile(r"\b(?:get|list|watch|patch)\b")
 
 
@@ -38,8 +49,9 @@ def documented() -> dict[str, frozenset[Right]]:
     for line in table[1].splitlines():
         command, *cells = (each.strip().strip("`") for each in line.strip("|").split("|"))
         found[command] = frozenset(
-            (GROUPS[resource], resource, verb)
-            for resource, cell in zip(resources, cells, strict=True)
+            (*each, verb)
+            for column, cell in zip(resources, cells, strict=True)
+            for each in (WORKLOADS if column == "workloads" else {(GROUPS[column], column)})
             for verb in _VERB.findall(cell.partition(";")[0])
         )
     return found
@@ -73,6 +85,10 @@ COMMANDS: Final = {
     "explain": ["explain", "ns/web"],
     "nodes": ["nodes", "kata"],
     "check": ["check"],
+    "pods": ["pods"],
+    "classes": ["classes"],
+    "can-delete": ["can-delete", "kata"],
+    "rollout": ["rollout", "kata", "kata-v2"],
 }
 
 
@@ -81,10 +97,11 @@ def cluster() -> Iterator[FakeApiServer]:
     with FakeApiServer() as server:
         selector = {"node-restriction.kubernetes.io/pool": "kata"}
         server.put(RUNTIME_CLASSES, runtime_class("kata", "kata", selector))
+        server.put(RUNTIME_CLASSES, runtime_class("kata-v2", "kata", selector))
         server.put(NODES, node("n", selector, handlers=["kata"]))
         pods = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": [PENDING]}
         web = {"metadata": {"name": "web", "namespace": "ns"}, "spec": {"runtimeClassName": "kata"}}
-        server.scripts["/api/v1/pods"] = deque([{"json": pods}] * 4)
+        server.scripts["/api/v1/pods"] = deque([{"json": pods}] * 8)
         server.scripts["/api/v1/namespaces/ns/pods/web"] = deque([{"json": web}] * 4)
         yield server
 

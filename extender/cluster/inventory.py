@@ -1,0 +1,81 @@
+"""What uses the RuntimeClasses: pods and workloads, read as they are asked for and not kept."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from extender.cluster.kinds import PODS, WORKLOADS, pods_of
+from extender.cluster.manifests import Manifests
+from extender.cluster.reading_once import ClusterReader
+from extender.decoding.uses import RawPlacedPod, RawUse, placed_pod_of, workload_of
+from extender.objects import PlacedPod, Pod, Workload
+
+#: The pods that will run, and those of them that have no node.
+_ALIVE: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+_PENDING: Final = {"fieldSelector": "spec.nodeName=,status.phase=Pending"}
+
+
+class FoundPod(NamedTuple):
+    """A pod that has not finished; explained gives all that explain reads of it."""
+
+    placed: PlacedPod
+    explained: Callable[[], Pod]
+
+
+class Inventory(Protocol):
+    """Where pods and workloads come from. Of a cluster all raise ReadError."""
+
+    def pods(self, namespace: str = "", *, pending: bool = False) -> Iterator[FoundPod]:
+        """Each pod that has not finished once; pending: only those without a node."""
+
+    def workloads(self) -> Iterator[Workload]: ...
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        """Their annotations by name."""
+
+
+class ManifestInventory:
+    """Of manifests that were loaded with `uses`."""
+
+    def __init__(self, loaded: Manifests) -> None:
+        self._loaded = loaded
+
+    def pods(self, namespace: str = "", *, pending: bool = False) -> Iterator[FoundPod]:
+        uses = self._loaded.uses
+        for key, pod in sorted(uses.pods.items() if uses else ()):
+            wanted = not namespace or pod.namespace == namespace
+            if wanted and not pod.finished and not (pending and pod.node):
+                yield FoundPod(pod, lambda key=key: self._loaded.pods[key])  # type: ignore[misc]
+
+    def workloads(self) -> Iterator[Workload]:
+        uses = self._loaded.uses
+        yield from uses.workloads.values() if uses else ()
+
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        return self._loaded.namespaces
+
+
+class LiveInventory:
+    """Of a cluster, in pages."""
+
+    def __init__(self, reader: ClusterReader) -> None:
+        self._reader = reader
+
+    def pods(self, namespace: str = "", *, pending: bool = False) -> Iterator[FoundPod]:
+        reader = self._reader
+        kind = pods_of(namespace) if namespace else PODS
+        # A list that begins again gives some twice; of 100,000 these numbers take 10 MB.
+        seen = set[int]()
+        for raw in reader.objects(kind, _PENDING if pending else _ALIVE):
+            pod = placed_pod_of(reader.decoded(raw, RawPlacedPod))
+            key = hash((pod.namespace, pod.name))
+            if key in seen or pod.finished or (pending and pod.node):
+                continue
+            seen.add(key)
+            yield FoundPod(pod, lambda raw=raw: reader.explained(raw))  # type: ignore[misc]
+
+    def workloads(self) -> Iterator[Workload]:
+        for kind in WORKLOADS:
+            for raw in self._reader.objects(kind):
+                yield workload_of(self._reader.decoded(raw, RawUse), kind.name)
+
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        return self._reader.namespaces()

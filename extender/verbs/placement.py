@@ -1,0 +1,165 @@
+"""How a pod stands where it is: running, pending, stranded on its node, or drifted from its class.
+
+Stranded: its class is gone, or its node has no longer what the class or the pod asks of it: it runs
+on until it restarts, and does not start again. Drifted: it carries what an older version of its
+class had. Taints are left aside: one that would drive the pod away has done so (NoExecute).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import Final
+
+from extender.objects import Features, PlacedPod, Pod, RuntimeClass, Toleration
+from extender.predicates.node_selector import conflicting_key
+from extender.predicates.runtimeclass import Policy
+from extender.snapshot import Snapshot, VerdictTable
+from extender.validation import amounts_equal_in_pods
+from extender.verdict import not_found, shown
+
+#: Of whatever is there.
+_EVERYTHING: Final = (Toleration(operator="Exists"),)
+
+#: Pods of one class mostly carry the same: what was said of so many is remembered.
+_MAX_REMEMBERED: Final = 1024
+
+
+class State(StrEnum):
+    """A pod's state, as `pods` and the gauges name it."""
+
+    RUNNING = "running"
+    PENDING = "pending"
+    STRANDED = "stranded"
+    DRIFTED = "drifted"
+
+
+class Placement:
+    """Judges pods by one snapshot. For one thread."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
+        self._snapshot = snapshot
+        self._policy = policy
+        self._tables: dict[tuple[str, Features], VerdictTable] = {}
+        self._merged: dict[object, str] = {}
+
+    def judge(self, pod: PlacedPod) -> tuple[State, str]:
+        """The state, and why; the reason of a running or pending pod is empty."""
+        if not pod.node:
+            return State.PENDING, ""
+        runtime_class = self._snapshot.runtime_classes.get(pod.runtime_class_name)
+        if pod.runtime_class_name and runtime_class is None:
+            return State.STRANDED, not_found(pod.runtime_class_name).text
+        reason = self._unfit(pod, runtime_class)
+        if reason:
+            return State.STRANDED, reason
+        if runtime_class is None:
+            return State.RUNNING, ""
+        reason = self._drift(pod, runtime_class)
+        return (State.DRIFTED, reason) if reason else (State.RUNNING, "")
+
+    def _unfit(self, pod: PlacedPod, runtime_class: RuntimeClass | None) -> str:
+        """Why the pod could not start again on its node; empty where it could."""
+        snapshot = self._snapshot
+        shape_id = snapshot.nodes[pod.node.encode("utf-8", "replace")]
+        if not shape_id:
+            return f'node "{shown(pod.node)}" not found'
+        if runtime_class is None and not pod.features:
+            return ""
+        key = (pod.runtime_class_name, pod.features)
+        table = self._tables.get(key)
+        if table is None:
+            asking = Pod(
+                runtime_class_name=pod.runtime_class_name,
+                tolerations=_EVERYTHING,
+                features=pod.features,
+            )
+            table = snapshot.shapes.verdicts(asking, runtime_class, self._policy)
+            self._tables[key] = table
+        reason = table.reasons[table.codes[shape_id]]
+        return reason.text if reason else ""
+
+    def _drift(self, pod: PlacedPod, runtime_class: RuntimeClass) -> str:
+        key = (
+            runtime_class.name,
+            tuple(pod.overhead.items()),
+            tuple(pod.node_selector.items()),
+            is_younger(runtime_class, pod),
+        )
+        known = self._merged.get(key)
+        if known is None:
+            if len(self._merged) >= _MAX_REMEMBERED:
+                self._merged.clear()
+            known = self._merged[key] = "; ".join(_drifts(pod, runtime_class))
+        return known
+
+
+def is_younger(runtime_class: RuntimeClass, pod: PlacedPod) -> bool:
+    """Whether the class was created after the pod had its node: it is another than the pod's."""
+    since = pod.bound or pod.created
+    # Both are UTC to the second, so they sort as text.
+    return bool(since) and runtime_class.creation_timestamp > since
+
+
+def _drifts(pod: PlacedPod, runtime_class: RuntimeClass) -> Iterator[str]:
+    name = f'RuntimeClass "{shown(runtime_class.name)}"'
+    if is_younger(runtime_class, pod):
+        yield (
+            f"{name} was created after the pod had its node: the pod runs with what an earlier one"
+            " named, perhaps with another handler"
+        )
+    if not same_amounts(pod.overhead, runtime_class.overhead):
+        yield (
+            f"the pod carries {_amounts(pod.overhead)} overhead, {name} has"
+            f" {_amounts(runtime_class.overhead)} today"
+        )
+    conflict = conflicting_key(pod.node_selector, runtime_class.node_selector)
+    if conflict is not None:
+        key, own, wanted = conflict
+        yield (
+            f"the pod carries nodeSelector {shown(key)}={shown(own)}, {name} has"
+            f" {shown(key)}={shown(wanted)} today"
+        )
+        return
+    # Of a pod that carries none, admission may have left the nodeSelector to the extender.
+    missing = [each for each in runtime_class.node_selector if each[0] not in pod.node_selector]
+    if missing and len(missing) < len(runtime_class.node_selector):
+        entries = ", ".join(f"{shown(key)}={shown(value)}" for key, value in missing)
+        yield f"the pod does not carry nodeSelector {entries}, which {name} has today"
+
+
+def _amounts(overhead: Mapping[str, str]) -> str:
+    texts = (f"{name}={value}" for name, value in sorted(overhead.items()))
+    return shown(", ".join(texts)) or "no"
+
+
+def same_amounts(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether two overheads are one in a pod: 1 and 1000m are."""
+    return one.keys() == other.keys() and all(
+        value == other[name] or _equal(value, other[name]) for name, value in one.items()
+    )
+
+
+def _equal(one: str, other: str) -> bool:
+    try:
+        return amounts_equal_in_pods(one, other)
+    except ValueError:
+        return False
+
+
+def pending_reasons(explain: Callable[[Pod], str]) -> Callable[[Pod], str]:
+    """explain, remembered for pods that differ in nothing but their names."""
+    known: dict[str, str] = {}
+
+    def reason(pod: Pod) -> str:
+        anonymous = repr(_without_name(pod))
+        if anonymous not in known:
+            if len(known) >= _MAX_REMEMBERED:
+                known.clear()
+            known[anonymous] = explain(pod)
+        return known[anonymous]
+
+    return reason
+
+
+def _without_name(pod: Pod) -> Pod:
+    return replace(pod, name="", uid="" if not pod.uid else "uid")
