@@ -154,16 +154,41 @@ class Kubelet(NamedTuple):
     system is its operating system, "" where the node does not tell. rejects_strict_groups: it is
     one that rejects supplementalGroupsPolicy Strict. may_lack_user_namespaces is its minor version
     ("v1.32") where it reports user namespaces that it may have switched off, else "".
+    declared_features are those of status.declaredFeatures that may decide where a pod goes, None
+    where the node declares none at all.
     """
 
     system: str = ""
     rejects_strict_groups: bool = False
     may_lack_user_namespaces: str = ""
+    declared_features: frozenset[str] | None = None
 
     @property
     def is_windows(self) -> bool:
         return self.system == WINDOWS
 
+
+#: What a pod needs declared with hostNetwork together with `hostUsers: false`, and with a container
+#: that has a restart rule of the action RestartAllContainers. No other feature decides where a pod
+#: is scheduled (component-helpers/nodedeclaredfeatures/features, v1.36.2).
+HOST_NETWORK_USERS: Final = "UserNamespacesHostNetworkSupport"
+RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
+DECIDING_FEATURES: Final = frozenset({HOST_NETWORK_USERS, RESTART_ALL})
+
+
+class PodState(NamedTuple):
+    """How far a pod has come, as explain tells it first; "" stands for what is absent.
+
+    gates are the names of its scheduling gates, deleted_at is metadata.deletionTimestamp.
+    """
+
+    gates: tuple[str, ...] = ()
+    scheduler_name: str = ""
+    node_name: str = ""
+    deleted_at: str = ""
+
+
+_NEW: Final = PodState()
 
 #: The operating system whose kubelet differs, as status.nodeInfo.operatingSystem has it.
 WINDOWS: Final = "windows"
@@ -217,6 +242,8 @@ class Pod:
     """A pod as the verbs see it. Compared by its fields, and no key.
 
     kubelet_needs is None for most pods, which need nothing that a kubelet rejects them for.
+    What follows it is read for explain only: sets_host_users tells that spec.hostUsers is there,
+    true or false, declared_needs are the features that its node has to declare.
     node_affinity is None where the pod has no required node affinity; an empty tuple is one
     that matches nothing (component-helpers/scheduling/corev1/nodeaffinity, v1.36.2).
     """
@@ -231,6 +258,9 @@ class Pod:
     kubelet_needs: KubeletNeeds | None = None
     node_affinity: tuple[SelectorTerm, ...] | None = None
     overhead: Mapping[str, str] = field(default_factory=_nothing)
+    state: PodState = _NEW
+    sets_host_users: bool = False
+    declared_needs: frozenset[str] = frozenset()
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
 

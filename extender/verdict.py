@@ -41,6 +41,7 @@ class Code(StrEnum):
     POD_AFFINITY = "pod_affinity"
     POD_TAINT = "pod_taint"
     CORDONED = "cordoned"
+    POD_FEATURES = "pod_features"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +153,15 @@ def told_reasons(message: str) -> dict[str, int]:
     return dict(told)
 
 
-# kube-scheduler's own words (nodeaffinity, tainttoleration, nodeunschedulable, schedule_one.go,
-# v1.36.2). The last two it says of nodes that no filter has looked at.
+# kube-scheduler's own words (nodeaffinity, tainttoleration, nodeunschedulable,
+# nodedeclaredfeatures, schedule_one.go, v1.36.2). The last two it says of nodes that no filter has
+# looked at.
 POD_SELECTOR: Final = _fixed(Code.POD_SELECTOR, "node(s) didn't match Pod's node affinity/selector")
 POD_AFFINITY: Final = _fixed(Code.POD_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
 POD_TAINT: Final = _fixed(Code.POD_TAINT, "node(s) had untolerated taint(s)")
 CORDONED: Final = _fixed(Code.CORDONED, "node(s) were unschedulable")
+UNDECLARED_FEATURES: Final = _fixed(
+    Code.POD_FEATURES, "node(s) didn't match Pod's required features"
+)
 LEFT_OUT: Final = _fixed(Code.POD_AFFINITY, "node(s) didn't satisfy plugin(s) [NodeAffinity]")
 TERMS_CONFLICT: Final = _fixed(Code.POD_AFFINITY, "pod affinity terms conflict")

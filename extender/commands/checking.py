@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from extender.checks.config_fields import Circumstances, SchedulerConfigError
 from extender.checks.finding import Finding, worst_first
+from extender.checks.kubelets import check_kubelets
 from extender.checks.namespaces import check_namespaces
 from extender.checks.runtimeclasses import check_classes, check_pods, check_tolerations
 from extender.checks.scheduler_config import (
@@ -135,6 +136,7 @@ def _check_cluster(state: ClusterState, policy: Policy, program: str) -> list[Fi
     snapshot = state.snapshot
     findings = check_classes(snapshot, Support(policy.handler_check), policy)
     classes = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
+    findings += check_kubelets(snapshot, policy.kubelet_check)
     if snapshot.nodes:
         findings += check_tolerations(classes, state.taints)
     else:

@@ -1,11 +1,12 @@
 """What a node tells of its kubelet → what of it decides about pods."""
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
 
-from extender.objects import WINDOWS, Kubelet
+from extender.objects import DECIDING_FEATURES, WINDOWS, Kubelet
 
 #: Of the name of an operating system no more is kept; those that there are have ten characters.
 _MAX_SYSTEM: Final = 253
@@ -28,11 +29,16 @@ class NodeFeatures(Struct, rename="camel"):
     supplemental_groups_policy: bool | None = None
 
 
-def kubelet_of(system: str, version: str, features: NodeFeatures | None) -> Kubelet:
+def kubelet_of(
+    system: str,
+    version: str,
+    features: NodeFeatures | None,
+    declared: Iterable[str | None] | None = None,
+) -> Kubelet:
     """What of a kubelet decides; a version that can't be read decides nothing.
 
     system is the node's operating system, version status.nodeInfo.kubeletVersion; "" where the
-    node does not tell.
+    node does not tell. declared is status.declaredFeatures, None where there is none.
     """
     system = system[:_MAX_SYSTEM]
     found = _VERSION.match(version)
@@ -43,4 +49,5 @@ def kubelet_of(system: str, version: str, features: NodeFeatures | None) -> Kube
         system,
         numbers >= _REJECTS_STRICT_GROUPS and not has_strict_groups,
         "v{}.{}".format(*numbers) if is_gated else "",
+        None if declared is None else DECIDING_FEATURES.intersection(filter(None, declared)),
     )

@@ -34,6 +34,7 @@ class _NodeStatus(Struct, rename="camel", gc=False):
     runtime_handlers: Raw = _NULL
     node_info: _NodeInfo | None = None
     features: Raw = _NULL
+    declared_features: Raw = _NULL
 
 
 _NO_METADATA: Final = _NodeMetadata()
@@ -78,6 +79,9 @@ _Taints: Final[type[list[RawTaint | None] | None]] = (
 _Features: Final[type[NodeFeatures | None]] = (
     NodeFeatures | None  # type: ignore[assignment]
 )
+_Declared: Final[type[list[str | None] | None]] = (
+    list[str | None] | None  # type: ignore[assignment]
+)
 _Handlers: Final[type[list[RawHandler | None] | None]] = (
     list[RawHandler | None] | None  # type: ignore[assignment]
 )
@@ -99,6 +103,7 @@ class NodeTraits(NamedTuple):
     system: str
     kubelet_version: str
     features: bytes
+    declared_features: bytes
 
 
 def labels_of(raw: bytes, place: str = "") -> Mapping[str, str]:
@@ -118,6 +123,7 @@ def traits_of(raw: RawNode, place: str = "") -> NodeTraits:
         info.operating_system or _labelled_system(raw.labels, place),
         info.kubelet_version or "",
         bytes(status.features),
+        bytes(status.declared_features),
     )
 
 
@@ -159,7 +165,7 @@ class NodeReader:
     def __init__(self) -> None:
         self._taints: dict[bytes, tuple[Taint, ...]] = {}
         self._handlers: dict[bytes, frozenset[Handler]] = {}
-        self._kubelets: dict[tuple[str, str, bytes], Kubelet] = {}
+        self._kubelets: dict[tuple[str, str, bytes, bytes], Kubelet] = {}
 
     def read(self, raw: bytes | memoryview | Raw, place: str = "") -> Node:
         """Raises DecodeError."""
@@ -194,11 +200,19 @@ class NodeReader:
         )
 
     def _kubelet(self, traits: NodeTraits, place: str) -> Kubelet:
-        told = (traits.system, traits.kubelet_version, traits.features)
+        told = (
+            traits.system,
+            traits.kubelet_version,
+            traits.features,
+            traits.declared_features,
+        )
         kubelet = self._kubelets.get(told)
         if kubelet is None:
             features = decode(traits.features, _Features, f"{place}.status.features")
-            kubelet = kubelet_of(traits.system, traits.kubelet_version, features)
+            declared = decode(
+                traits.declared_features, _Declared, f"{place}.status.declaredFeatures"
+            )
+            kubelet = kubelet_of(traits.system, traits.kubelet_version, features, declared)
             if sum(map(len, told)) <= _MAX_TEXT:
                 if len(self._kubelets) >= _MAX_TEXTS:
                     self._kubelets.clear()

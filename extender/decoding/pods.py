@@ -9,10 +9,13 @@ from msgspec import Raw, Struct
 from extender.decoding.constraints import RawToleration, quantities_of, tolerations_of
 from extender.decoding.reading import StringList, StringMap, decode, strings
 from extender.objects import (
+    HOST_NETWORK_USERS,
     NO_FEATURES,
+    RESTART_ALL,
     Features,
     KubeletNeeds,
     Pod,
+    PodState,
     SelectorRequirement,
     SelectorTerm,
 )
@@ -23,6 +26,8 @@ class RawMetadata(Struct, rename="camel"):
     namespace: str | None = None
     uid: str | None = None
     labels: StringMap = None
+    # Read by explain only.
+    deletion_timestamp: Raw = Raw(b"null")
 
 
 class _VolumeMount(Struct, rename="camel"):
@@ -31,6 +36,8 @@ class _VolumeMount(Struct, rename="camel"):
 
 class _Container(Struct, rename="camel"):
     volume_mounts: list[_VolumeMount | None] | None = None
+    # Read by explain only, as below.
+    restart_policy_rules: Raw = Raw(b"null")
 
 
 class _System(Struct):
@@ -59,6 +66,10 @@ class _PodSpec(Struct, rename="camel"):
     # Read by explain only, so a filter request isn't refused for what stands in them.
     affinity: Raw = Raw(b"null")
     overhead: Raw = Raw(b"null")
+    scheduling_gates: Raw = Raw(b"null")
+    scheduler_name: Raw = Raw(b"null")
+    node_name: Raw = Raw(b"null")
+    host_network: Raw = Raw(b"null")
 
 
 class RawPod(Struct):
@@ -75,6 +86,14 @@ class _Requirement(Struct):
 class _Term(Struct, rename="camel"):
     match_expressions: list[_Requirement | None] | None = None
     match_fields: list[_Requirement | None] | None = None
+
+
+class _Gate(Struct):
+    name: str | None = None
+
+
+class _Rule(Struct):
+    action: str | None = None
 
 
 class _NodeSelector(Struct, rename="camel"):
@@ -97,6 +116,18 @@ _PodOverhead: Final[type[dict[str, str | int | float | None] | None]] = (
 )
 
 _PodAffinity: Final[type[_Affinity | None]] = _Affinity | None  # type: ignore[assignment]
+
+_Gates: Final[type[list[_Gate | None] | None]] = (
+    list[_Gate | None] | None  # type: ignore[assignment]
+)
+
+_Rules: Final[type[list[_Rule | None] | None]] = (
+    list[_Rule | None] | None  # type: ignore[assignment]
+)
+
+_Text: Final[type[str | None]] = str | None  # type: ignore[assignment]
+
+_Flag: Final[type[bool | None]] = bool | None  # type: ignore[assignment]
 
 NO_METADATA: Final = RawMetadata()
 
@@ -163,14 +194,50 @@ def pod_of(raw: RawPod) -> Pod:
 
 
 def explained_pod_of(raw: RawPod, place: str = "") -> Pod:
-    """The pod with its required node affinity and overhead too.
+    """The pod with all that explain tells of it.
 
     Raises DecodeError when one of them is of a wrong type.
     """
     pod, spec = pod_of(raw), raw.spec or _PodSpec()
     overhead = decode(spec.overhead, _PodOverhead, f"{place}.spec.overhead")
     affinity = decode(spec.affinity, _PodAffinity, f"{place}.spec.affinity")
-    return replace(pod, node_affinity=_terms_of(affinity), overhead=quantities_of(overhead))
+    return replace(
+        pod,
+        node_affinity=_terms_of(affinity),
+        overhead=quantities_of(overhead),
+        state=_state_of(raw.metadata or NO_METADATA, spec, place),
+        sets_host_users=spec.host_users is not None,
+        declared_needs=_declared_needs_of(spec, place),
+    )
+
+
+def _state_of(metadata: RawMetadata, spec: _PodSpec, place: str) -> PodState:
+    gates = decode(spec.scheduling_gates, _Gates, f"{place}.spec.schedulingGates")
+    deleted = f"{place}.metadata.deletionTimestamp"
+    return PodState(
+        tuple(each.name or "" for each in gates or () if each),
+        decode(spec.scheduler_name, _Text, f"{place}.spec.schedulerName") or "",
+        decode(spec.node_name, _Text, f"{place}.spec.nodeName") or "",
+        decode(metadata.deletion_timestamp, _Text, deleted) or "",
+    )
+
+
+def _declared_needs_of(spec: _PodSpec, place: str) -> frozenset[str]:
+    """As InferForScheduling of component-helpers/nodedeclaredfeatures/features, v1.36.2."""
+    needs = set()
+    on_host = decode(spec.host_network, _Flag, f"{place}.spec.hostNetwork")
+    if on_host and spec.host_users is False:
+        needs.add(HOST_NETWORK_USERS)
+    for kind, containers in (
+        ("containers", spec.containers),
+        ("initContainers", spec.init_containers),
+    ):
+        for index, each in enumerate(containers or ()):
+            where = f"{place}.spec.{kind}[{index}].restartPolicyRules"
+            rules = decode(each.restart_policy_rules, _Rules, where) if each else None
+            if any(rule and rule.action == "RestartAllContainers" for rule in rules or ()):
+                needs.add(RESTART_ALL)
+    return frozenset(needs)
 
 
 def _requirements_of(raw: list[_Requirement | None] | None) -> tuple[SelectorRequirement, ...]:

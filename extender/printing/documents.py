@@ -23,9 +23,12 @@ NAMED_NODES: Final = 5
 
 
 def explanation_document(explanation: Explanation) -> Document:
-    """leftOut is how many nodes a reason has beyond those it names, and how many in all."""
+    """state, of a pod that no scheduler is about to place, says why.
+
+    leftOut is how many nodes a reason has beyond those it names, and how many in all.
+    """
     pod = explanation.pod
-    return {
+    document: Document = {
         "pod": f"{pod.namespace or 'default'}/{pod.name}",
         "runtimeClass": pod.runtime_class_name,
         "feasible": explanation.feasible,
@@ -49,6 +52,9 @@ def explanation_document(explanation: Explanation) -> Document:
         ],
         "warnings": list(explanation.warnings),
     }
+    if explanation.state:
+        document["state"] = list(explanation.state)
+    return document
 
 
 def _left_out(group: ReasonGroup) -> int:

@@ -16,8 +16,11 @@ from extender.verdict import shown
 Document = Mapping[str, Any]
 
 NOT_JUDGED: Final = (
-    "Not judged: resource requests, ports, volumes, pod affinity and topology spread,"
-    " nor what other scheduler plugins and extenders say. A node that fits here may still be full."
+    "Not judged: resource requests, ports, volumes, claims of devices (DRA), pod affinity and"
+    " topology spread, nor what other scheduler plugins and extenders say: a node that fits here"
+    " may still be full. Of what a kubelet may reject: feature gates switched off on a node,"
+    " sysctls, AppArmor, device, CPU and topology managers, the Windows build of an image,"
+    " id-mapped volumes."
 )
 
 _MAX_TEXT: Final = 2000
@@ -37,6 +40,7 @@ def explanation_text(document: Document, screen: Screen) -> str:
     )
     parts = [
         screen.paint(head, Colour.STRONG) + "\n\n",
+        *(paragraph(screen, _safe(each)) + "\n" for each in document.get("state", ())),
         paragraph(screen, _safe(document["summary"])),
         "\n" + _reasons_table(document, screen),
         "\n" + _heading(screen, "Requirements, in the order they are judged:"),

@@ -56,7 +56,13 @@ REASONS: dict[Code, list[st.SearchStrategy[Reason]]] = {
     Code.UNKNOWN_NODE: [st.just(verdict.UNKNOWN_NODE)],
 }
 
-IN_TREE = (verdict.POD_SELECTOR, verdict.POD_AFFINITY, verdict.POD_TAINT, verdict.CORDONED)
+IN_TREE = (
+    verdict.POD_SELECTOR,
+    verdict.POD_AFFINITY,
+    verdict.POD_TAINT,
+    verdict.CORDONED,
+    verdict.UNDECLARED_FEATURES,
+)
 
 ours = st.one_of(*(each for found in REASONS.values() for each in found))
 texts = st.one_of(ours.map(lambda each: each.text), ours.map(lambda each: each.plain))

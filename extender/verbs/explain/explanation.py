@@ -2,8 +2,9 @@
 
 In order: the RuntimeClass (semantics of the filter verb), then as kube-scheduler judges the pod:
 names that its required node affinity asks for, cordon, taints by the pod's own tolerations, its
-nodeSelector, its required node affinity. The first that fails is the node's reason. What changes
-with other pods (resources, ports, volumes, spreading) is not judged.
+nodeSelector, its required node affinity, the features that its node has to declare. The first that
+fails is the node's reason. What changes with other pods (resources, ports, volumes, spreading) is
+not judged.
 
 The order: pkg/scheduler/apis/config/v1/default_plugins.go, v1.36.2.
 """
@@ -15,6 +16,8 @@ from typing import Final
 
 from extender.names import text_of
 from extender.objects import Pod, RuntimeClass, Shape, Taint
+from extender.predicates.declared_features import is_judged, undeclared_reason
+from extender.predicates.kubelet import KubeletCheck
 from extender.predicates.node_selector import RequiredNodeAffinity, names_left
 from extender.predicates.runtimeclass import Policy, reason_for_all_nodes
 from extender.predicates.tolerations import (
@@ -24,6 +27,7 @@ from extender.predicates.tolerations import (
 )
 from extender.verbs.explain.candidates import Candidates
 from extender.verbs.explain.origin import Origin, class_part_origin
+from extender.verbs.explain.pod_state import state_sentences
 from extender.verbs.explain.requirements import Requirement, requirements_of
 from extender.verbs.explain.warnings import Findings, warnings_of
 from extender.verbs.verdicts import Verdicts, group_refusals
@@ -42,6 +46,7 @@ _ORIGINS: Final = {
     Code.POD_SELECTOR: Origin.POD,
     Code.POD_AFFINITY: Origin.POD,
     Code.POD_TAINT: Origin.POD,
+    Code.POD_FEATURES: Origin.POD,
     Code.CORDONED: Origin.NODE,
     Code.UNKNOWN_NODE: Origin.NODE,
 }
@@ -59,7 +64,10 @@ class ReasonGroup:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What there is to say of a pod; reasons with most nodes first, then by text."""
+    """What there is to say of a pod; reasons with most nodes first, then by text.
+
+    state has sentences about the pod itself, none of most Pending pods.
+    """
 
     pod: Pod
     runtime_class: RuntimeClass | None
@@ -68,6 +76,7 @@ class Explanation:
     reasons: Sequence[ReasonGroup]
     requirements: Sequence[Requirement]
     warnings: Sequence[str]
+    state: Sequence[str] = ()
 
     @property
     def feasible(self) -> int:
@@ -104,6 +113,7 @@ def explain(
         ),
         refused_by_own_selector=judged.refused_by_own_selector,
         unreadable_terms=affinity.unreadable if affinity else (),
+        may_lack_user_namespaces=_doubtful_kubelets(pod, judged.verdicts, candidates, policy),
     )
     return Explanation(
         pod,
@@ -113,7 +123,33 @@ def explain(
         _group(pod, runtime_class, candidates, judged.verdicts),
         requirements_of(pod, runtime_class, policy),
         warnings_of(pod, runtime_class, findings),
+        state_sentences(pod.state, _reason_there(pod.state.node_name, judged.verdicts, candidates)),
     )
+
+
+def _reason_there(name: str, verdicts: Verdicts, candidates: Candidates) -> Reason | str | None:
+    """Why the pod is refused by a node; "" for one that is not judged, None where it passes."""
+    asked = name.encode()
+    if not name or asked not in candidates.names:
+        return ""
+    position = candidates.names.index(asked)
+    return verdicts.reasons[verdicts.codes[position]] if candidates.ids[position] else ""
+
+
+def _doubtful_kubelets(
+    pod: Pod, verdicts: Verdicts, candidates: Candidates, policy: Policy
+) -> Mapping[str, int]:
+    """How many nodes that pass may reject the pod for its hostUsers, by their kubelets' version."""
+    counts: Counter[str] = Counter()
+    if not pod.sets_host_users or policy.kubelet_check is KubeletCheck.OFF:
+        return counts
+    shapes = candidates.shapes.shapes
+    for code, shape_id in zip(verdicts.codes, candidates.ids, strict=True):
+        if verdicts.reasons[code] is None and shape_id:
+            version = shapes[shape_id - 1].kubelet.may_lack_user_namespaces
+            if version:
+                counts[version] += 1
+    return counts
 
 
 def _judge_class(
@@ -159,6 +195,7 @@ def _judge_pod(
     shapes = candidates.shapes.shapes
     by_shape = [None, *(_cordon_or_taint(shape, own) for shape in shapes)]
     tainted = [False, *(find_untolerated_taint(each.taints, own) is not None for each in shapes)]
+    undeclared = [None, *_undeclared(pod, shapes)]
     label_reason = _label_check(pod, affinity, candidates)
     by_selector, held_off = 0, Counter[int]()
     codes = list(by_class.codes)
@@ -170,13 +207,21 @@ def _judge_pod(
         if by_labels is LEFT_OUT or by_labels is TERMS_CONFLICT:
             reason: Reason | None = by_labels
         else:
-            reason = by_shape[shape_id] or by_labels
+            reason = by_shape[shape_id] or by_labels or undeclared[shape_id]
         if by_labels is None and tainted[shape_id]:
             held_off[shape_id] += 1
         by_selector += by_labels is POD_SELECTOR
         if reason is not None:
             codes[position] = number.setdefault(reason, len(number))
     return _Judged(Verdicts(codes, tuple(number)), by_selector, held_off)
+
+
+def _undeclared(pod: Pod, shapes: Sequence[Shape]) -> Sequence[Reason | None]:
+    """By shape what kube-scheduler says of features that the pod needs and nodes do not declare."""
+    needed = pod.declared_needs
+    if not needed or not is_judged(shapes):
+        return [None] * len(shapes)
+    return [undeclared_reason(needed, shape) for shape in shapes]
 
 
 def _cordon_or_taint(shape: Shape, own: TolerationSet) -> Reason | None:

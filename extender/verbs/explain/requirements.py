@@ -82,6 +82,8 @@ def _of_pod(pod: Pod, runtime_class: RuntimeClass | None) -> Iterator[Requiremen
             yield Requirement("nodeSelector", _entry(key, value), Origin.POD)
     if pod.node_affinity is not None:
         yield Requirement("nodeAffinity", _affinity(pod.node_affinity), Origin.POD)
+    for feature in sorted(pod.declared_needs):
+        yield Requirement("declaredFeature", feature, Origin.POD)
 
 
 def _entry(key: str, value: str) -> str:

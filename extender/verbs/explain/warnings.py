@@ -32,18 +32,24 @@ class Findings:
     only_class_tolerates: taints with the number of nodes they keep the pod away from though the
     class tolerates them. refused_by_own_selector: nodes that the class lets pass and the pod's
     nodeSelector does not. unreadable_terms: those of its required node affinity.
+    may_lack_user_namespaces: by a kubelet's version how many nodes that fit may reject the pod.
     """
 
     only_class_tolerates: Mapping[Taint, int]
     refused_by_own_selector: int
+    may_lack_user_namespaces: Mapping[str, int]
     unreadable_terms: Sequence[UnreadableTerm] = ()
 
 
 def warnings_of(pod: Pod, runtime_class: RuntimeClass | None, findings: Findings) -> Sequence[str]:
-    if runtime_class is None:
-        return [*_unreadable(findings.unreadable_terms)]
-    return [
+    of_pod = [
         *_unreadable(findings.unreadable_terms),
+        *_doubtful_kubelets(pod, findings.may_lack_user_namespaces),
+    ]
+    if runtime_class is None:
+        return of_pod
+    return [
+        *of_pod,
         *_missing_tolerations(pod, runtime_class, findings.only_class_tolerates),
         *_stale_selector(pod, runtime_class, findings.refused_by_own_selector),
         *_overhead(pod, runtime_class),
@@ -60,6 +66,21 @@ def _unreadable(terms: Sequence[UnreadableTerm]) -> Iterator[str]:
     more = len(terms) - _MAX_ENTRIES
     if more > 0:
         yield f"{more} more terms of the pod's required node affinity do not parse"
+
+
+def _doubtful_kubelets(pod: Pod, versions: Mapping[str, int]) -> Iterator[str]:
+    """The Node can't tell: `features.userNamespaces` is reported as another gate has it."""
+    way_out = (
+        "--kubelet-check strict keeps such pods away"
+        if pod.features.user_namespaces
+        else "spec.hostUsers: true says no more than leaving it out"
+    )
+    for version, nodes in sorted(versions.items()):
+        yield (
+            f"{_nodes(nodes)} a kubelet {shown(version)}, which rejects a pod with hostUsers after"
+            " it is bound unless the gate UserNamespacesSupport was turned on there; the Node does"
+            f" not tell: upgrade to v1.33, or turn it on; {way_out}"
+        )
 
 
 def _missing_tolerations(

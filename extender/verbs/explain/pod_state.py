@@ -1,0 +1,55 @@
+"""What is to be said of a pod before its nodes: it waits for none, or for another scheduler."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from extender.objects import PodState
+from extender.verdict import Reason, shown
+
+#: The scheduler that a pod gets which names none.
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+
+#: Gates that are named; a pod may carry any number.
+_NAMED: Final = 5
+
+
+def state_sentences(state: PodState, node: Reason | str | None) -> Sequence[str]:
+    """Sentences about a pod, the one that matters most first; none of most Pending pods.
+
+    node: of the node that the pod is bound to, why the pod would be refused there today, "" where
+    that node is not among those judged, None where it passes.
+    """
+    return [*_deleted(state), *_bound(state, node), *_gated(state), *_others(state)]
+
+
+def _deleted(state: PodState) -> Iterator[str]:
+    if state.deleted_at:
+        yield f"It is being deleted since {shown(state.deleted_at)}."
+
+
+def _bound(state: PodState, node: Reason | str | None) -> Iterator[str]:
+    if not state.node_name:
+        return
+    bound = f"It is already bound to {shown(state.node_name)}"
+    if node is None:
+        yield f"{bound}, which fits."
+    elif isinstance(node, Reason):
+        yield f"{bound}, which would be refused today: {node.text}."
+    else:
+        yield f"{bound}, which is not among the nodes judged here."
+
+
+def _gated(state: PodState) -> Iterator[str]:
+    if state.gates:
+        names = ", ".join(map(shown, state.gates[:_NAMED]))
+        more = len(state.gates) - _NAMED
+        named = f"{names} and {more} more" if more > 0 else names
+        yield f"No scheduler looks at it until its scheduling gates are removed: {named}."
+
+
+def _others(state: PodState) -> Iterator[str]:
+    if state.scheduler_name not in ("", DEFAULT_SCHEDULER) and not state.node_name:
+        yield (
+            f"It is scheduled by {shown(state.scheduler_name)}, not by {DEFAULT_SCHEDULER}: what"
+            " follows counts if that scheduler calls this extender."
+        )
