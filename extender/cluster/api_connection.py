@@ -19,16 +19,16 @@ from urllib3.util.ssl_ import create_urllib3_context
 from extender import __version__
 from extender.cluster.cluster_config import ClusterConfig, CredentialsError, one_line
 
-#: To reach the API server, TLS handshake included.
+#: Time to connect to the API server, TLS handshake included.
 CONNECT_SECONDS: Final = 10.0
 
-#: Read at a time from a watch.
+#: The most that is read from a watch at a time.
 PIECE_BYTES: Final = 256 * 1024
 
 #: A page of 500 objects of 1.5 MiB, the most that etcd keeps, is 750 MB.
 MAX_BODY_BYTES: Final = 2**30
 
-#: The kernel finds a dead peer in 30 + 4 * 10 s.
+#: The kernel notices a dead peer after 30 + 4 * 10 s.
 _KEEPALIVE: Final = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -40,7 +40,7 @@ _KEEPALIVE: Final = [
 ]
 
 
-#: How urllib3 begins the texts of its errors.
+#: The object with which urllib3 begins the texts of its errors.
 _OBJECT: Final = re.compile(r"^(<[^>]*>|\w+\([^)]*\)): ")
 
 
@@ -49,7 +49,7 @@ class ConnectionFaultError(Exception):
 
 
 class UnreachableError(ConnectionFaultError):
-    """No connection, or none that may be trusted."""
+    """There is no connection, or none that may be trusted."""
 
 
 class ResetError(ConnectionFaultError):
@@ -57,7 +57,7 @@ class ResetError(ConnectionFaultError):
 
 
 class SilentError(ConnectionFaultError):
-    """Nothing came for too long."""
+    """Nothing has arrived for too long."""
 
 
 class TooLargeError(ConnectionFaultError):
@@ -97,7 +97,7 @@ class ApiResponse:
         return b"".join(pieces)
 
     def is_idle(self) -> bool:
-        """Whether nothing more has arrived yet, as far as can be told without reading."""
+        """Whether nothing more has arrived yet, as far as is known without reading."""
         sock = self._sock
         if sock is None or sock.fileno() < 0:
             return True
@@ -124,7 +124,7 @@ def _faults() -> Iterator[None]:
     except (urllib3.exceptions.SSLError, urllib3.exceptions.ProxyError) as error:
         raise UnreachableError(_cause(error)) from None
     except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as error:
-        # The last two are what reading from a socket gives that another thread has shut down.
+        # Reading from a socket that another thread has shut down raises the last two.
         raise ResetError(_cause(error)) from None
 
 
@@ -135,7 +135,7 @@ def _cause(error: BaseException) -> str:
 
 
 class ApiConnection:
-    """One thread's way to the API server: a connection of its own, which `interrupt` cuts off."""
+    """One thread's connection to the API server, which `interrupt` cuts off."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
@@ -153,7 +153,7 @@ class ApiConnection:
         silence: float,
         connect: float = CONNECT_SECONDS,
     ) -> ApiResponse:
-        """Ask, and wait for the answer's head. Raises ConnectionFaultError."""
+        """Send a request and wait for the answer's head. Raises ConnectionFaultError."""
         return self._request("GET", path, query or {}, None, {}, Timeout(connect, silence))
 
     def merge_patch(self, path: str, body: bytes, *, silence: float) -> ApiResponse:
@@ -166,7 +166,7 @@ class ApiConnection:
         self._config.rejected()
 
     def interrupt(self) -> None:
-        """Cut off whatever this connection is doing, from any thread; it is of no use after."""
+        """Cut off whatever this connection is doing, from any thread; it can't be used again."""
         with self._lock:
             self._interrupted = True
             for sock in self._socks:
@@ -221,7 +221,8 @@ class ApiConnection:
                 raise UnreachableError(f"configuration: {one_line(error)}") from None
             if self._pools is not None:
                 self._pools.clear()
-            # Told once, by whoever reads the configuration; urllib3 tells of each request.
+            # The warning is logged once, where the configuration is read; urllib3 would repeat it
+            # for each request.
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
             self._pools, self._generation = rest.pool_manager, generation
             assert self._pools is not None
@@ -237,7 +238,7 @@ class ApiConnection:
 
 
 def _lenient_context(configuration: Any) -> ssl.SSLContext:
-    """TLS as kubectl does it: verified, but not by the letter of RFC 5280.
+    """TLS as kubectl does it: verified, but not to the letter of RFC 5280.
 
     Python 3.13 and later turn away CAs without key identifiers, which long-lived clusters have,
     managed ones among them (kubernetes-client/python#2394).
@@ -253,7 +254,7 @@ def _lenient_context(configuration: Any) -> ssl.SSLContext:
 def _tracked_pools(
     keep: Callable[[socket.socket], None],
 ) -> dict[str, type[HTTPConnectionPool]]:
-    """urllib3's connection pools, telling of each socket as soon as it is connected."""
+    """urllib3's connection pools, which call `keep` with each socket as soon as it is connected."""
 
     class Connection(HTTPConnection):
         def connect(self) -> None:

@@ -1,6 +1,6 @@
 """What kube-apiserver sends, as far as it is read here: list pages, events, statuses.
 
-An object stays the raw bytes it came as until its kind's feed takes what it wants of it.
+An object stays raw bytes until its kind's feed decodes the fields it needs.
 """
 
 from typing import Final, Protocol
@@ -16,12 +16,12 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 _NULL: Final = Raw(b"null")
 
-#: int() of more digits is refused by Python, and no revision of etcd is so long.
+#: Python refuses int() of more digits, and no revision of etcd has as many.
 _MAX_DIGITS: Final = 4000
 
 
 class Response(Protocol):
-    """What is read of an HTTP answer; see api_connection.ApiResponse."""
+    """The part of an HTTP response that is used; see api_connection.ApiResponse."""
 
     status: int
 
@@ -55,7 +55,7 @@ class Page(Struct):
 def page_of(body: bytes, kind: str) -> Page:
     """Decode a page of a `kind`List.
 
-    Raises DecodeError for anything else: what isn't surely the list must not empty the store.
+    Raises DecodeError for anything else: only what is certainly the list may empty the store.
     """
     page = decode(body, _Page)
     if page.kind != f"{kind}List":
@@ -110,7 +110,7 @@ class _Status(Struct):
 
 
 class Status(Struct):
-    """An error that the API server tells; code 0 where it is none we can read."""
+    """An error of the API server; code 0 where it can't be read."""
 
     code: int
     message: str
@@ -132,7 +132,7 @@ def status_of(raw: bytes | Raw) -> Status:
 
 
 def revision(resource_version: str | None) -> int | None:
-    """A resourceVersion as a number of any size, to be compared; None for one that is none.
+    """A resourceVersion as a number of any size, to be compared; None for one that is no number.
 
     Comparable for built-in types since 1.35 (KEP-5504).
     """
@@ -142,5 +142,5 @@ def revision(resource_version: str | None) -> int | None:
 
 
 def is_older(new: int | None, held: int | None) -> bool:
-    """Whether one revision surely came before the other."""
+    """Whether one revision certainly came before the other."""
     return new is not None and held is not None and new < held

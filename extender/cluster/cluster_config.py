@@ -1,6 +1,6 @@
-"""How to reach a cluster and as whom: the kubernetes package reads it, this follows its changes.
+"""How to reach a cluster and as whom: read by the kubernetes package, and again when it changes.
 
-The package is imported when a cluster is really asked for: that takes a fifth of a second.
+The package is imported only when a cluster is asked for: importing it takes a fifth of a second.
 """
 
 import contextlib
@@ -19,10 +19,10 @@ _LOG: Final = logging.getLogger(__name__)
 #: Where Kubernetes mounts a service account (pkg/serviceaccount, v1.36.2).
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
-#: Some hundred clusters of 100 KB each, certificates included.
+#: A hundred and more clusters of 100 KB each, certificates included.
 _MAX_CONFIG_BYTES: Final = 16 * 2**20
 
-#: Credentials are loaded again on a 401, at most so often.
+#: The shortest time between two loads of the credentials, which a 401 causes.
 RELOAD_SECONDS: Final = 1.0
 
 _FILE_KEYS: Final = frozenset(
@@ -31,7 +31,9 @@ _FILE_KEYS: Final = frozenset(
 
 
 class ConfigError(Exception):
-    """There is no usable configuration; one line that says what, where and how to mend it."""
+    """There is no usable configuration; one line that says what is wrong, where, and how to correct
+    it.
+    """
 
 
 class CredentialsError(Exception):
@@ -53,7 +55,7 @@ def _signature(files: list[Path]) -> Signature:
 class ClusterConfig:
     """How to reach a cluster and as whom; safe to use from any thread.
 
-    Loaded again when one of its files has changed, or when `rejected` tells of a 401: each time
+    It is loaded again when one of its files has changed, or after a 401 (`rejected`): each time
     with a new generation.
     """
 
@@ -65,7 +67,8 @@ class ClusterConfig:
         self._lock = threading.Lock()
         self._loaded_at = time.monotonic()
         self.generation = 0
-        #: Of what is named without one, as kubectl has it: the context's, else "default".
+        #: The namespace of objects that are named without one, as in kubectl: the context's, else
+        #: "default".
         self.namespace = "default"
         self._configuration, self._files = self._load()
         self._seen = _signature(self._files)
@@ -76,7 +79,7 @@ class ClusterConfig:
 
     @property
     def warnings(self) -> list[str]:
-        """What a person should know of the configuration."""
+        """What a person should know about the configuration."""
         if self._configuration.verify_ssl:
             return []
         return [f"insecure-skip-tls-verify: anybody may answer for the API server {self.host}"]
@@ -89,7 +92,7 @@ class ClusterConfig:
             return self._configuration, self.generation
 
     def rejected(self) -> None:
-        """The API server has answered 401: load everything anew, exec plugins included."""
+        """The API server has answered 401: load everything again, exec plugins included."""
         with self._lock:
             if time.monotonic() - self._loaded_at >= RELOAD_SECONDS:
                 self._reload()
@@ -203,7 +206,7 @@ def _in_cluster_namespace() -> str:
 
 
 def _contexts(documents: list[tuple[Path, Any]]) -> dict[str, Any]:
-    """The contexts by name; of several files the first that has one wins."""
+    """The contexts by name; with several files, the first one that has a context wins."""
     found: dict[str, Any] = {}
     for _, document in documents:
         contexts = document.get("contexts")
@@ -226,7 +229,7 @@ def context_names(kubeconfig: str | None) -> list[str]:
 
 
 def _check_files(documents: list[tuple[Path, Any]]) -> None:
-    """The package that reads them would wait for a pipe."""
+    """Raises ConfigError for a pipe: the kubernetes package would wait for it."""
     for file in _files_named(documents):
         try:
             check_file(file)

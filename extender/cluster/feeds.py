@@ -1,6 +1,6 @@
-"""From a reflector's raw objects to the store: what is kept of each object, and what is new in it.
+"""From a reflector's raw objects to the store: what is kept of each object, and what has changed.
 
-A feed belongs to its kind's reflector thread, but for what its docstrings say otherwise.
+A feed is used by its kind's reflector thread only, unless a docstring says otherwise.
 """
 
 import threading
@@ -27,8 +27,8 @@ from extender.decoding import (
 from extender.objects import RuntimeClass, Shape, shape_of
 from extender.validation import validate_node_name
 
-#: Different traits of nodes remembered, so that nodes share their shapes; a cluster has a few
-#: dozen, but each taint with a timeAdded makes another one.
+#: How many different traits of nodes are remembered, so that nodes share their shapes. A cluster
+#: has a few dozen, but each taint with a timeAdded makes another one.
 MAX_TRAITS: Final = 4096
 
 
@@ -42,7 +42,7 @@ HeldT = TypeVar("HeldT", bound=Held)
 
 
 class Seen(Struct, Generic[HeldT], gc=False):
-    """An object just decoded; held is the one kept before where nothing that matters differs."""
+    """An object just decoded; held is what was kept before, where nothing that matters differs."""
 
     name: bytes
     resource_version: str
@@ -74,11 +74,11 @@ class Feed(ABC, Generic[HeldT]):
         return len(self._aside or ())
 
     def begin(self) -> None:
-        """Begin a complete list, dropping one that was begun and not finished."""
+        """Begin a complete list; one that was begun and not finished is dropped."""
         self._aside = {}
 
     def collect(self, raw: Raw, *, deleted: bool = False) -> None:
-        """One object of the list. Raises DecodeError for what is none of this kind."""
+        """Add one object to the list. Raises DecodeError for what is not of this kind."""
         assert self._aside is not None
         seen = self._decode(raw)
         before = self._aside.get(seen.name)
@@ -89,19 +89,20 @@ class Feed(ABC, Generic[HeldT]):
             return
         held = seen.held
         if held.revision != seen.revision:
-            # The one held still stands for its own revision, should this list come to nothing.
+            # What is held keeps its own revision, in case this list is never completed.
             held = msgspec.structs.replace(held, revision=seen.revision)
         self._aside[seen.name] = held
 
     def commit(self) -> None:
-        """The list is complete: what isn't in it is gone."""
+        """The list is complete: objects that are not in it no longer exist."""
         assert self._aside is not None
         self._held, self._aside = self._aside, None
         self._changed = {}
         self._replace(self._held)
 
     def change(self, raw: Raw, *, deleted: bool) -> str:
-        """Note what an event tells; `flush` hands it on. Answers its resourceVersion.
+        """Note the change of an event, which `flush` hands to the store; returns its
+        resourceVersion.
 
         Raises DecodeError.
         """
@@ -123,7 +124,7 @@ class Feed(ABC, Generic[HeldT]):
         """All that happened up to this version has been handed on."""
 
     def flush(self) -> None:
-        """Hand the changes noted to the store, folded: the last of each object."""
+        """Hand the noted changes to the store: only the last one of each object."""
         changed, self._changed = self._changed, {}
         if changed:
             self._apply(changed)
@@ -168,8 +169,7 @@ class HeldNode(Held, gc=False):
 class NodeFeed(Feed[HeldNode]):
     """Nodes.
 
-    A heartbeat changes nothing of what is held: it costs one decoding and four comparisons of
-    bytes.
+    A heartbeat changes nothing that is held: it costs one decoding and four comparisons of bytes.
     """
 
     kind = "Node"
@@ -188,7 +188,7 @@ class NodeFeed(Feed[HeldNode]):
         if before is None:
             _checked_name(node.name)
         bare, labels = self._bare_shape(traits_of(node, self.kind)), node.labels
-        # kube-apiserver writes labels in canonical form, so the bytes tell in most cases.
+        # kube-apiserver writes labels in canonical form, so comparing bytes is mostly enough.
         if before is None or labels != before.labels:
             labels = canonical_labels(labels_of(labels, self.kind))
         if before is not None and labels == before.labels:
@@ -232,8 +232,8 @@ class HeldClass(Held):
 class RuntimeClassFeed(Feed[HeldClass]):
     """RuntimeClasses.
 
-    The API server has validated them; one that it would refuse today is used as it is.
-    A look-up of a class may know of it before the reflector does: see `offer`.
+    The API server has validated them; a class that it would refuse today is used as it is. A
+    look-up may know of a class before the reflector does: see `offer`.
     """
 
     kind = "RuntimeClass"
@@ -262,20 +262,20 @@ class RuntimeClassFeed(Feed[HeldClass]):
             self._position = revision(resource_version)
 
     def holds(self, name: str) -> bool:
-        """Whether there is a class of that name, as far as is known; from any thread."""
+        """Whether a class of that name is known; from any thread."""
         with self._lock:
             return name.encode() in self._held
 
     def offer(self, raw: Raw) -> RuntimeClass | None:
-        """A class as a GET has just told; from any thread. Raises DecodeError.
+        """Add a class that a GET has just returned; from any thread. Raises DecodeError.
 
-        None when the reflector has got past that version and so knows it to be deleted since.
+        None when the reflector is past that version, so that the class has been deleted since.
         """
         with self._lock:
             seen = self._decode(raw)
             before = self._held.get(seen.name)
             if before is not None and not is_older(before.revision, seen.revision):
-                # Noted, but perhaps not handed on yet; who asks goes on to judge by the store.
+                # Noted, but perhaps not handed to the store yet, by which the caller judges next.
                 self._replace(self._held)
                 return before.runtime_class
             if before is None and not is_older(self._position, seen.revision):

@@ -19,8 +19,8 @@ from extender.objects import Pod
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: How often the files are looked at. A change is read once two looks agree, so that a file that
-#: is just being written is not taken for what it will be.
+#: How often the files are checked. A change is read once two checks agree, so that a file that is
+#: just being written is not read half.
 POLL_SECONDS: Final = 0.5
 
 
@@ -82,11 +82,11 @@ class ManifestFollower:
             try:
                 self.look()
             except Exception as error:
-                # The same again and again is told once, as what is wrong in a file is.
+                # The same error is logged once, however often it occurs.
                 self._fail(f"{type(error).__name__}: {error}", unexpected=True)
 
     def look(self) -> None:
-        """One look at the files: reload when they have changed and then stayed as they are."""
+        """Check the files once: reload when they have changed and then stayed the same."""
         try:
             now = signature(self._paths)
         except ManifestError as error:
@@ -113,14 +113,14 @@ class ManifestFollower:
         for warning in manifests.warnings:
             _LOG.warning(warning)
         self._store.replace_all(manifests.nodes.values(), manifests.runtime_classes.values())
-        # The labels and taints are in the store now; these are asked for by name.
+        # Nodes and classes are in the store now; these are looked up by name.
         self.manifests = Manifests(pods=manifests.pods, namespaces=manifests.namespaces)
         self._loaded = self._seen = seen
         self._error = ""
 
     def _fail(self, text: str, *, unexpected: bool = False) -> None:
         if text != self._error:
-            # First known, then told: who reads of it in the log finds it in /readyz?verbose.
+            # Set before it is logged: whoever reads the log then finds it in /readyz?verbose.
             self._error, self._failed_at = text, self._clock()
             _LOG.error(
                 "manifests not reloaded, keeping the state before",

@@ -1,4 +1,4 @@
-"""The kinds of objects that are followed or listed, and where the API server has them."""
+"""The kinds of objects that are followed or listed, and their paths at the API server."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of objects and where the API server has them."""
+    """A kind of objects and its path at the API server."""
 
     name: str
     resource: str
@@ -39,5 +39,5 @@ def pods_of(namespace: str) -> Kind:
 
 
 def pod_path(namespace: str, name: str) -> str:
-    """Where the API server has one pod."""
+    """The path of one pod at the API server."""
     return f"{pods_of(namespace).path}/{quote(name, safe='')}"

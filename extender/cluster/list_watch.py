@@ -20,34 +20,37 @@ FIRST_DELAY: Final = 0.8
 MAX_DELAY: Final = 30.0
 QUIET_SECONDS: Final = 120.0
 
-#: A server that asks for more patience than this is asked again all the same.
+#: A longer Retry-After than this is cut to it.
 MAX_RETRY_AFTER: Final = 60.0
 
-#: Up to a quarter more, so that several clients don't come back at once; never over MAX_DELAY.
+#: Delays are up to a quarter longer, so that clients don't return all at once; never over
+#: MAX_DELAY.
 _JITTER: Final = 0.25
 
-#: A watch that ends sooner has failed, else a server that ends each at once would be asked in a
-#: busy loop.
+#: A watch that ends sooner counts as failed; otherwise a server that ends each at once would be
+#: asked in a busy loop.
 SHORT_WATCH_SECONDS: Final = 1.0
 
-#: The server is asked to end a watch after so long, so that load spreads over API servers.
+#: The server is asked to end a watch after a random time between these, so that load spreads over
+#: API servers.
 MIN_WATCH_SECONDS: Final = 300
 MAX_WATCH_SECONDS: Final = 600
 
-#: Without a new object for so long, the initial events are taken to have no end.
+#: If no new object comes for this long, the server is taken not to mark the end of the initial
+#: events.
 INITIAL_EVENTS_SECONDS: Final = 30.0
 
 #: kube-apiserver sends a bookmark a minute (cacher bookmarkFrequency, v1.36.2). A watch that is
-#: silent for longer may hang, and to watch again from where it was costs one request.
+#: silent for longer may hang; to resume it where it was costs one request.
 SILENCE_SECONDS: Final = 90.0
 
-#: For the first byte of an answer, and between two pieces of a list.
+#: The longest wait for the first byte of an answer, and between two pieces of a list.
 LIST_SILENCE_SECONDS: Final = 60.0
 
-#: Failures on one page before the list is begun anew.
+#: Failures on one page after which the list is begun again.
 _MAX_PAGE_FAILURES: Final = 3
 
-#: Statuses with which a server says that it does not know sendInitialEvents.
+#: Statuses of a server that does not know sendInitialEvents.
 _NOT_SUPPORTED: Final = frozenset(
     {
         HTTPStatus.BAD_REQUEST,
@@ -109,7 +112,7 @@ def reason_of_status(status: int) -> Reason:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to ask; query are the parameters, without those that say nothing."""
+    """What to ask; query has the parameters that are not empty."""
 
     step: Step
     query: dict[str, str]
@@ -120,23 +123,25 @@ class Request:
 
 
 class Cause(Enum):
-    """What a back-off is for. Each is counted by itself, for each is over by something else."""
+    """What a back-off is for. Causes are counted separately, since each ends differently."""
 
-    #: The server can't be reached, or accepts a question and says nothing: until it answers.
+    #: The server can't be reached, or accepts a request and does not answer; ends when it answers.
     AWAY = "away"
-    #: The state can't be had: until it has been.
+    #: The list can't be read; ends when it has been.
     LISTING = "listing"
-    #: A version is too old, which a list mends: unless the list's own is too old as well.
+    #: A version is too old, which a list corrects, unless the list's own version is too old as
+    #: well.
     EXPIRED = "expired"
-    #: Anything else; a list that works in between says nothing of it.
+    #: Anything else about a watch; a list that works in between does not end it.
     WATCHING = "watching"
 
 
 @dataclass(slots=True)
 class Backoff:
-    """0.8 s doubling to 30 s, from the start again after 2 quiet minutes; each cause by itself.
+    """0.8 s doubling to 30 s, starting again after 2 quiet minutes; each cause by itself.
 
-    A little more by chance, but never more than 30 s. `chance` answers numbers from 0 to 1.
+    Delays are a little longer at random, but never more than 30 s. `chance` returns numbers from 0
+    to 1.
     """
 
     clock: Callable[[], float]
@@ -144,7 +149,7 @@ class Backoff:
     _failures: dict[Cause, tuple[int, float]] = field(default_factory=dict)
 
     def delay(self, cause: Cause, *, first_free: bool = False) -> float:
-        """Count a failure; with first_free the first one costs no wait."""
+        """Count a failure; returns the seconds to wait, with first_free none for the first."""
         now = self.clock()
         count, failed_at = self._failures.get(cause, (0, now))
         if now - failed_at > QUIET_SECONDS:
@@ -157,7 +162,7 @@ class Backoff:
         return min(longest, FIRST_DELAY * 2.0**power) * (1 + _JITTER * self.chance())
 
     def over(self, cause: Cause) -> bool:
-        """Forget the failures of a cause; answers whether there were any."""
+        """Forget the failures of a cause; returns whether there were any."""
         return self._failures.pop(cause, None) is not None
 
 
@@ -181,7 +186,7 @@ class ListWatch:
         self._page_failures = 0
         self.resource_version = ""
         self.step = self._first_step
-        #: Whether the wait that `ended` has asked for is for the server to be there again.
+        #: Whether the wait that `ended` returned is for the server to come back.
         self.waits_for_server = False
 
     @property
@@ -191,8 +196,9 @@ class ListWatch:
     def request(self) -> Request:
         """What to ask now."""
         if self.step is Step.LIST:
-            # No resourceVersion: the newest state. With "0", as client-go has it, the limit is
-            # ignored, and 65,000 nodes come as one body, maybe older than what we had.
+            # Without a resourceVersion the newest state is listed. With "0", as in client-go, the
+            # limit is ignored, and 65,000 nodes come as one body, which may be older than the last
+            # list.
             query = {"limit": str(PAGE_LIMIT)}
             if self._continue:
                 query["continue"] = self._continue
@@ -210,11 +216,11 @@ class ListWatch:
         return Request(self.step, query)
 
     def answered(self) -> bool:
-        """The server has let a request in: whether it had been away."""
+        """The server has accepted a request; returns whether it had been away."""
         return self._backoff.over(Cause.AWAY)
 
     def answers_others(self) -> None:
-        """The server is there again, as the reflector of another kind has found."""
+        """The server is back, as the reflector of another kind has found."""
         self._backoff.over(Cause.AWAY)
         self._backoff.over(Cause.LISTING)
 
@@ -232,25 +238,25 @@ class ListWatch:
         self.step = Step.WATCH
 
     def synced(self) -> bool:
-        """The state has been had: whether that had failed before."""
+        """The list is complete; returns whether listing had failed before."""
         return self._backoff.over(Cause.LISTING)
 
     def moved(self, resource_version: str) -> None:
-        """An event or bookmark has told a version; it never goes back."""
+        """An event or bookmark had this version; resource_version never goes back."""
         if self.step is Step.WATCH and not is_older(
             revision(resource_version), revision(self.resource_version)
         ):
             self.resource_version = resource_version
 
     def ended(self, ending: Ending) -> float:
-        """A request has ended: seconds to wait before the next one."""
+        """A request has ended; returns the seconds to wait before the next one."""
         cause = self._cause(ending)
         delay = {
             Step.LIST: self._list_ended,
             Step.STREAM: self._stream_ended,
             Step.WATCH: self._watch_ended,
         }[self.step](ending, cause)
-        # Where the server itself says how long, nobody else's luck makes that shorter.
+        # A wait that the server itself asked for is not cut short when another reflector succeeds.
         self.waits_for_server = cause in (Cause.AWAY, Cause.LISTING) and not ending.retry_after
         return max(delay, min(ending.retry_after or 0.0, MAX_RETRY_AFTER))
 

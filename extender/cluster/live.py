@@ -24,7 +24,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class WatchMetrics:
-    """Counts what the reflectors tell of; the labels are of fixed sets."""
+    """Counts the events and restarts of reflectors; the labels are from fixed sets."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -86,7 +86,7 @@ class LiveCluster:
         self.lookup = LiveLookup(lambda: ApiConnection(config), self.runtime_class_feed)
 
     def _answers_again(self, kind: Kind) -> None:
-        """The reflector of one kind has found the server to be there again: the others try now."""
+        """The reflector of one kind has found that the server is back: the others try now."""
         for reflector in self._reflectors:
             if reflector.kind is not kind:
                 reflector.server_answers()
@@ -97,7 +97,7 @@ class LiveCluster:
         _LOG.info("following the cluster", extra={"host": self._config.host})
 
     def stop(self) -> None:
-        """Cut off the watches, whatever they are doing; waits for nothing."""
+        """Cut off the watches, whatever they are doing; does not wait."""
         for each in self._threads():
             each.stop()
 
@@ -105,14 +105,14 @@ class LiveCluster:
         return (*self._requeues, *self._reflectors)
 
     def descriptions(self) -> dict[str, Callable[[], str]]:
-        """What readiness shows, a line a kind."""
+        """What readiness shows, one line for each kind."""
         return {
             f"{reflector.kind.name.lower()}-watch": reflector.describe
             for reflector in self._reflectors
         }
 
     def wake(self, refused: RefusedPods, policy: Policy) -> None:
-        """From `start` on wake the remembered pods that would now pass."""
+        """From `start` on, requeue the remembered pods that would now pass."""
         patched = self._metrics.requeued_pods.inc
         connection = ApiConnection(self._config)
         self._requeues.append(Requeue(self._store, refused, policy, connection, patched))

@@ -5,18 +5,20 @@ from extender.cluster.reading_once import ClusterReader, ReadError
 from extender.objects import Pod
 from extender.undecided import ERROR_PREFIX, UndecidedError
 
-#: Who asks is a person; kube-scheduler's calls are served by other threads meanwhile.
+#: A person waits for this; kube-scheduler's calls are served by other threads meanwhile.
 LIMIT_SECONDS = 5.0
 
 
 class LivePods:
-    """Safe to use from any thread: each question has a connection of its own."""
+    """Safe to use from any thread: each call has a connection of its own."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
 
     def __call__(self, namespace: str, name: str) -> Pod | None:
-        """None when there is no such pod. Raises UndecidedError when nobody answers."""
+        """None when there is no such pod. Raises UndecidedError when the API server does not
+        answer.
+        """
         try:
             return ClusterReader(self._config, silence=LIMIT_SECONDS).find_pod(namespace, name)
         except ReadError as error:

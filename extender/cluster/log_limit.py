@@ -1,4 +1,4 @@
-"""Says the same thing once a minute, not once a try."""
+"""Logs the same thing at most once a minute."""
 
 import logging
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Asks the API server for a class that the cache does not have: the cache may lag.
 
-"Not found" would be a guess as long as nobody has said so.
+Only the API server's 404 says that there is no such class.
 """
 
 import logging
@@ -27,20 +27,20 @@ from extender.verdict import shown
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: Whoever asks waits no longer than this, whatever the connection does.
+#: The longest that a request waits, whatever the connection does.
 LIMIT_SECONDS: Final = 1.0
 
-#: An answer, or that there was none, stands for other requests that ask for the name.
+#: An answer, or the lack of one, is used for further requests with that name this long.
 REUSE_SECONDS: Final = 1.0
 
-#: Questions a second, for all names together.
+#: Look-ups a second, for all names together.
 QUESTIONS_PER_SECOND: Final = 10
 
-#: Questions that nobody waits for any more but that have not ended, as with a DNS server that
-#: does not answer: a thread each.
+#: Look-ups that have not ended, though nobody waits for them any more, as when a DNS server does
+#: not answer; each has a thread.
 MAX_UNDER_WAY: Final = 8
 
-#: A RuntimeClass is at most what etcd keeps.
+#: No RuntimeClass is larger than what etcd stores.
 _MAX_BYTES: Final = 4 * 2**20
 
 
@@ -55,7 +55,7 @@ class Connection(Protocol):
 
 @dataclass(slots=True)
 class _Question:
-    """One name asked for; the answer is there once `done` is set: a class, None or a fault."""
+    """One name looked up; once `done` is set, the answer is there: a class, None or a fault."""
 
     asked_at: float
     done: threading.Event = field(default_factory=threading.Event)
@@ -82,9 +82,10 @@ class LiveLookup:
         self._places = threading.BoundedSemaphore(MAX_UNDER_WAY)
 
     def __call__(self, name: str) -> RuntimeClass | None:
-        """None when there is no such class. Raises UndecidedError when nobody answers in time."""
+        """None when there is no such class. Raises UndecidedError without an answer in time."""
         if validate_node_name(name):
-            # Classes are named as nodes are; nothing else is an object's name.
+            # Names of classes follow the same rules as those of nodes: there is no class of this
+            # name.
             return None
         question = self._question(name)
         left = question.asked_at + LIMIT_SECONDS - self._clock()
@@ -113,7 +114,7 @@ class LiveLookup:
         return question
 
     def _stands(self, name: str, question: _Question, now: float) -> bool:
-        """Whether a question answers for one asked now."""
+        """Whether an earlier look-up still answers for one made now."""
         if now - question.asked_at >= REUSE_SECONDS:
             return False
         # A class that was found is in the feed, until the reflector hears that it was deleted.

@@ -1,7 +1,8 @@
-"""Waits a moment for the news that made kube-scheduler try again.
+"""Waits a moment for the watch event that made kube-scheduler try again.
 
-kube-scheduler and this service are fed by the same watch events and race. A pod that is tried on
-an event which has not arrived here yet is refused on old news, and nothing tries it again.
+kube-scheduler and this service receive the same watch events, one of them first. A pod that is
+tried because of an event that has not arrived here yet would be refused by the old state, and
+nothing would try it again.
 """
 
 import contextlib
@@ -14,20 +15,20 @@ from typing import Final
 from extender.cluster.store import SnapshotStore, Swap
 from extender.snapshot import Snapshot
 
-#: How long an event may be on its way when kube-scheduler has it already. Measured on the real
-#: one: without a wait 7 of 25 pods were left Pending, with this none of 25.
+#: How much later than at kube-scheduler an event may arrive here. Measured with the real one:
+#: without a wait 7 of 25 pods were left Pending, with this none of 25.
 WAIT_SECONDS: Final = 0.03
 
 #: Pods are scheduled one after the other: 10 waits of 30 ms are a third of the time.
 WAITS_PER_SECOND: Final = 10
 
-#: Of these, how many for pods that are seen for the first time: they were created, while one that
-#: was refused before is tried again because of an event, which is what may be missing here.
+#: How many of these are for pods that are seen for the first time. These were just created, while a
+#: pod that was refused before is tried again because of an event, which may be missing here.
 FIRST_WAITS_PER_SECOND: Final = 7
 
 
 class NodeWait:
-    """Answers snapshots newer than one that was judged, as they come; for request threads."""
+    """Yields snapshots newer than the one that was judged, as they come; for request threads."""
 
     def __init__(self, store: SnapshotStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -41,9 +42,9 @@ class NodeWait:
             self._news.notify_all()
 
     def __call__(self, judged: Snapshot, *, tried_before: bool) -> Iterator[Snapshot]:
-        """Each newer snapshot within the time; one that is there already costs no wait.
+        """Each newer snapshot within WAIT_SECONDS; one that is there already costs no wait.
 
-        Whoever stops before the end has found what it waited for: that wait is not counted.
+        A caller that stops before the end has found what it waited for: that wait is not counted.
         """
         deadline = self._clock() + WAIT_SECONDS
         waited_from: float | None = None
@@ -71,7 +72,7 @@ class NodeWait:
             )
 
     def _begin(self, tried_before: bool) -> float | None:
-        """Count a wait, answering when it began; None when there were too many."""
+        """Count a wait and return when it began; None when there were too many."""
         now = self._clock()
         with self._news:
             while self._waits and now - self._waits[0] >= 1.0:

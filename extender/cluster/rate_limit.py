@@ -1,4 +1,4 @@
-"""At most so many a second."""
+"""A token bucket: at most a number of actions a second."""
 
 from collections.abc import Callable
 

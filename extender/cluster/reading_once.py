@@ -31,12 +31,12 @@ _LOG: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Objects a page, as client-go's pager has it.
+#: Objects a page, as in client-go's pager.
 _PAGE: Final = "500"
 
 _SILENCE_SECONDS: Final = 30.0
 
-#: A continue token that has expired begins the list again, so often at most.
+#: How often a list is tried, each time from its beginning when its continue token has expired.
 _ATTEMPTS: Final = 3
 
 _GONE: Final = 410
@@ -54,7 +54,7 @@ class ReadError(Exception):
 
 
 class ForbiddenError(ReadError):
-    """The API server knows who asks, and does not let them."""
+    """The API server knows who asks, and denies the request."""
 
 
 class _ExpiredError(Exception):
@@ -62,10 +62,10 @@ class _ExpiredError(Exception):
 
 
 class ClusterReader:
-    """One thread's way to read what it needs of a cluster. All methods raise ReadError."""
+    """Reads what a command needs of a cluster, in one thread. All methods raise ReadError."""
 
     def __init__(self, config: ClusterConfig, *, silence: float = _SILENCE_SECONDS) -> None:
-        """silence: seconds without a byte after which an answer is given up."""
+        """silence: seconds without a byte after which a request fails."""
         self._config = config
         self._silence = silence
         self._connection = ApiConnection(config)

@@ -1,6 +1,6 @@
 """Keeps one kind's feed in step with the API server: does what the list/watch protocol says.
 
-Owner of its feed, its connection and its ListWatch is the reflector's thread. Other threads read
+The reflector's thread owns its feed, its connection and its ListWatch. Other threads read
 `contact`, and call `server_answers` and `stop`.
 """
 
@@ -38,11 +38,11 @@ from extender.decoding import DecodeError
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: Events that follow each other are folded into one swap for so long; an event that nothing
-#: follows is handed on at once, since kube-scheduler acts on it in the same moment.
+#: Events that follow each other within this time are folded into one swap. An event that nothing
+#: follows is handed to the store at once, since kube-scheduler acts on it at the same moment.
 FOLD_SECONDS: Final = 0.01
 
-#: An error's body is small and comes at once.
+#: The body of an error is small and arrives at once.
 _STATUS_BYTES: Final = 2**20
 _STATUS_SECONDS: Final = 5.0
 
@@ -59,13 +59,13 @@ class Connection(Protocol):
 
 
 class Observer(Protocol):
-    """Whoever counts."""
+    """Counts events and restarts."""
 
     def event(self, kind: str, type: str) -> None: ...
     def restart(self, kind: str, reason: Reason) -> None: ...
 
 
-#: Waits until an event is set, so many seconds at the most, and answers whether it was.
+#: Waits until an event is set, for some seconds at the most; returns whether it was set.
 Pause = Callable[[threading.Event, float], bool]
 
 
@@ -74,7 +74,7 @@ def _tell_nobody() -> None:
 
 
 class Reflector:
-    """Follows one kind from `start` to `stop`, through whatever fault.
+    """Follows one kind from `start` to `stop`, whatever goes wrong meanwhile.
 
     answers_again is called, on the reflector's thread, when a server that was away answers.
     """
@@ -99,7 +99,7 @@ class Reflector:
         self._clock = clock
         self._answers_again = answers_again
         self._stopping = threading.Event()
-        # Set when the server is there again, and when there is nothing to wait for any more.
+        # Set when the server is back, and on stopping.
         self._woken = threading.Event()
         self._pause = pause
         self._asked_at = clock()
@@ -118,7 +118,7 @@ class Reflector:
         self._connection.interrupt()
 
     def server_answers(self) -> None:
-        """The server is there again, as another kind's reflector has found: try now."""
+        """The server is back, as another kind's reflector has found: try now."""
         self._woken.set()
 
     def describe(self) -> str:
@@ -129,7 +129,7 @@ class Reflector:
         """The thread's work; returns after `stop` only."""
         while not self._stopping.is_set():
             ending: Ending | None
-            # Only what is heard from now on tells of the server that this request meets.
+            # What was heard before says nothing about the server that this request reaches.
             self._woken.clear()
             try:
                 ending = self._step()
@@ -277,7 +277,7 @@ class Reflector:
                 self._flush()
 
     def _take(self, event: Event, watch: "_Watch") -> Ending | None:
-        """One event; answers how the watch ends if it ends with it."""
+        """Take one event; returns how the watch ends, if it ends with this event."""
         known = event.type if event.type in _CHANGES or event.type in _OTHERS else "unknown"
         self._observer.event(self.kind.name, known)
         if event.type in _CHANGES:

@@ -1,7 +1,7 @@
 """The pods that wait for a node and that an earlier process of this service may have refused.
 
-What is remembered of refusals ends with the process. kube-scheduler writes why it found no node
-into the pod's condition PodScheduled, so a pod that was refused tells so itself.
+What a process remembers of refusals is lost when it ends. But kube-scheduler writes why it found no
+node into the pod's condition PodScheduled, and there our reasons are found again.
 """
 
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from extender.decoding import DecodeError, RawPod, decode, pod_of
 from extender.objects import Pod
 from extender.verdict import told_reasons
 
-#: The pods that no node has; what has ended without ever having one waits for nothing.
+#: The pods without a node, except those that have ended without ever having had one.
 _WAITING: Final = "spec.nodeName=,status.phase=Pending"
 
-#: A continue token that has expired begins the list again, so often at most.
+#: How often the list is tried, each time from its beginning when its continue token has expired.
 _ATTEMPTS: Final = 3
 
-#: The condition of a pod in which kube-scheduler says how it went (core/v1 PodScheduled).
+#: The condition of a pod in which kube-scheduler reports its last attempt (core/v1 PodScheduled).
 _SCHEDULED: Final = "PodScheduled"
 
 
@@ -62,7 +62,7 @@ class _Object(Struct):
 class WaitingPod:
     """A pod without a node; `told` counts the nodes by the reasons of ours that it was refused for.
 
-    was_judged: a scheduler has tried it, and said why in vain.
+    was_judged: a scheduler has tried it in vain, and said why.
     """
 
     pod: Pod
@@ -71,10 +71,10 @@ class WaitingPod:
 
 
 def waiting_pods(connection: Connection) -> Iterator[WaitingPod]:
-    """The pods without a node that want something of their node's runtime, a page at a time.
+    """The pods without a node that require something of their node's runtime, a page at a time.
 
-    After a token that has expired some come twice. Raises ConnectionFaultError where another try
-    may help, and ForbiddenError.
+    When a continue token has expired, some pods come twice. Raises ConnectionFaultError where
+    another try may help, and ForbiddenError.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         token = ""
@@ -115,12 +115,12 @@ def _page(connection: Connection, query: dict[str, str]) -> Page | None:
 def _waiting(raw: Raw) -> WaitingPod | None:
     try:
         pod = pod_of(decode(raw, RawPod, "Pod"))
-        # Most pods of a cluster are of no concern; the rest of them need not be read.
+        # Most pods of a cluster require nothing: the rest of them need not be read.
         if pod.is_unconstrained:
             return None
         other = decode(raw, _Object, "Pod")
     except DecodeError:
-        # What the API server has validated and we can't read, the filter refuses with a 400.
+        # If the filter can't read it either, it answers with a 400.
         return None
     if other.spec and other.spec.scheduling_gates:
         return None

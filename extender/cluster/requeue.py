@@ -1,8 +1,8 @@
-"""Wakes Pending pods that would now pass: an annotation on the pod makes kube-scheduler try again.
+"""Requeues Pending pods that would now pass: an annotation makes kube-scheduler try them again.
 
-Creating a RuntimeClass wakes no pod in kube-scheduler, nor does a change of a node's handlers, and
-a pod that was refused on old news waits for minutes. What was refused before this process began is
-listed once at the start.
+Creating a RuntimeClass requeues no pod in kube-scheduler, nor does a change of a node's handlers,
+and a pod that was refused by an outdated state waits for minutes. The pods that were refused before
+this process began are listed once at the start.
 """
 
 import logging
@@ -32,20 +32,21 @@ _LOG: Final = logging.getLogger(__name__)
 
 ANNOTATION: Final = "runtimeclass-extender/retry"
 
-#: Patches a second, and at once: each is an object written by the API server and a pod tried.
+#: Patches a second, and in a burst: for each the API server writes an object and kube-scheduler
+#: tries a pod.
 RATE: Final = 20.0
 BURST: Final = 50.0
 
-#: After a look at all remembered pods, so many times as long nothing is looked at: with thousands
-#: that want different things a look takes a tenth of a second and more, and changes come by the
-#: hundred while a cluster grows. What comes meanwhile is looked at together.
+#: After all remembered pods have been judged, the thread rests this many times as long. With
+#: thousands of different requirements judging takes a tenth of a second and more, and changes come
+#: by the hundred while a cluster grows; those that come meanwhile are judged together.
 _REST: Final = 9.0
 _LONGEST_REST_SECONDS: Final = 10.0
 
-#: Different changes of shape looked at one by one; with more, all nodes are looked at.
+#: How many different changes of shape are judged one by one; with more, all nodes are.
 MAX_TRANSITIONS: Final = 1024
 
-#: Between two tries while the API server is away, and how many there are.
+#: The time between two tries while the API server is away, and the number of tries.
 _RETRY_SECONDS: Final = 2.0
 _MAX_TRIES: Final = 5
 
@@ -66,7 +67,7 @@ class Connection(Protocol):
 
 
 class _Changes:
-    """What has changed since it was last looked at: classes by name, and shapes of nodes."""
+    """What has changed since pods were last judged: classes by name, and shapes of nodes."""
 
     def __init__(self) -> None:
         self.classes: set[str] = set()
@@ -138,7 +139,7 @@ class Requeue:
         self._connection.interrupt()
 
     def swapped(self, swap: Swap) -> None:
-        """A pod refused later is judged by the new snapshot, so only those remembered matter."""
+        """Note a change; a pod that is refused later is judged by the new snapshot anyway."""
         if not self._recalled:
             with self._news:
                 self._news.notify_all()
@@ -161,7 +162,7 @@ class Requeue:
                 self._stopping.wait(_RETRY_SECONDS)
 
     def _recall(self) -> None:
-        """Once all is known, find what an earlier process has refused."""
+        """Once everything is synced, find the pods that an earlier process has refused."""
         with self._news:
             self._news.wait_for(lambda: self._stopping.is_set() or _is_synced(self._store.snapshot))
         if self._stopping.is_set():
@@ -180,12 +181,12 @@ class Requeue:
         self._recalled = True
 
     def _remember(self, waiting: WaitingPod) -> bool:
-        """Remember a pod as if it had just been refused; wake it if it would not be any more."""
+        """Remember a pod as if it had just been refused; requeue it if it would now pass."""
         if waiting.was_judged and not waiting.told:
-            # Whoever has tried it did not ask us, or had no node left to ask about.
+            # The scheduler that tried it did not ask us, or had no node left to ask about.
             return False
         pod = waiting.pod
-        # First remembered, then judged: a change in between wakes it as any other does.
+        # Remembered before it is judged: a change in between requeues it as any other does.
         self._refused.refuse(pod)
         nodes = nodes_by_reason(pod, self._store.snapshot, self._policy)
         if not waiting.was_judged:
@@ -193,7 +194,7 @@ class Requeue:
                 self._refused.admit(pod.namespace, pod.name, pod.uid)
                 return False
         elif nodes[None] and any(nodes[text] < count for text, count in waiting.told.items()):
-            # Some of the nodes that it was refused are so no longer.
+            # Some of the nodes that it was refused for would pass now.
             self._waiting.setdefault(pod.uid or f"{pod.namespace}/{pod.name}", 0)
         return True
 
@@ -268,13 +269,13 @@ class Requeue:
 def _body(pod: RefusedPod) -> bytes:
     metadata: dict[str, object] = {"annotations": {ANNOTATION: _now()}}
     if pod.uid:
-        # A pod of the same name that is another one answers 409.
+        # If the name belongs to another pod by now, the answer is 409.
         metadata["uid"] = pod.uid
     return orjson.dumps({"metadata": metadata})
 
 
 def _now() -> str:
-    # Finer than a second: the same text again would be no change, and wake nobody.
+    # Finer than a second: writing the same text again would be no change, and requeue nothing.
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -299,7 +300,7 @@ def _is_woken(pod: RefusedPod, changes: _Changes, snapshot: Snapshot, policy: Po
     if pod.runtime_class and runtime_class is None:
         return False
     if pod.requirements is None:
-        # Too many to be remembered; kube-scheduler may try, and ask again.
+        # Its requirements were not remembered; kube-scheduler may try it, and ask again.
         return pod.runtime_class in changes.classes or bool(changes.transitions or changes.many)
     if reason_for_all_nodes(pod.requirements, runtime_class):
         return False
@@ -323,9 +324,9 @@ def _is_synced(snapshot: Snapshot) -> bool:
 
 
 def nodes_by_reason(pod: Pod, snapshot: Snapshot, policy: Policy) -> Counter[str | None]:
-    """How many nodes the pod is refused for each text, the plain forms too; by None those it fits.
+    """How many nodes refuse the pod for each text, plain forms included; None has those it fits on.
 
-    A plain text counts all the nodes whose reasons it is the short form of.
+    A plain text counts all nodes with a reason whose short form it is.
     """
     found: Counter[str | None] = Counter()
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)

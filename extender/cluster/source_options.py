@@ -7,7 +7,7 @@ from extender.flags import UsageError
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The flags of that name; without any the cluster is found as kubectl finds it.
+    """The flags; without any of them, the cluster is found as kubectl finds it.
 
     Raises UsageError when they exclude each other.
     """

@@ -1,8 +1,8 @@
-"""Writes snapshots: takes node and RuntimeClass changes, folds them, swaps the result in whole.
+"""Writes snapshots: takes changes of nodes and RuntimeClasses, and swaps the result in whole.
 
 Any thread may write: those that follow the sources (reflectors or manifests), and one that answers
-a request and had to look a RuntimeClass up. Each method that writes takes the store's own lock for
-as long as it works on what is held here. Readers only ever read `snapshot`, which needs no lock.
+a request and had to look up a RuntimeClass. Each method that writes holds the store's own lock
+while it works. Readers only read `snapshot`, which needs no lock.
 """
 
 import threading
@@ -22,22 +22,22 @@ from extender.snapshot import NodeTable, Shapes, Snapshot, selector_entries
 _StringDict = dict[str, str]
 
 #: Shapes that no node has any more are dropped when there are twice as many shapes as were in use
-#: at the last look and no more than half are in use now; below this many they are not worth a look.
+#: at the last check and no more than half are in use now; below this number they are not checked.
 _MIN_SHAPES: Final = 64
 
-#: nodeSelector entries that no class asks for any more are forgotten when they are more than half
-#: of all; below this many they are not worth a look at every node.
+#: nodeSelector entries that no class asks for any more are dropped when they are more than half of
+#: all; below this number it is not worth going through the nodes.
 _MIN_WANTED: Final = 64
 
-#: Up to this many entries it is cheaper to look for each in the labels' JSON than to decode it.
+#: Up to this many entries it is cheaper to search the labels' JSON for each than to decode it.
 _FEW_NEEDLES: Final = 32
 
 
 class ObservedNode(Struct, frozen=True, gc=False):
-    """A node as a reflector hands it on.
+    """A node as a reflector hands it to the store.
 
-    labels is their JSON with sorted keys and no blanks (see canonical_labels), bare the node's
-    shape without selector entries: which entries matter is known to the store only.
+    labels is their JSON with sorted keys and no blanks (see canonical_labels); bare is the node's
+    shape without selector entries: only the store knows which entries matter.
     """
 
     name: bytes
@@ -48,18 +48,18 @@ class ObservedNode(Struct, frozen=True, gc=False):
 def canonical_labels(labels: Mapping[str, str]) -> bytes:
     """Labels as the store keeps them; kube-apiserver writes them in the same way."""
     dumped = orjson.dumps(dict(labels), option=orjson.OPT_SORT_KEYS)
-    # Copied, because what orjson returns keeps its working space: 4 KiB for 300 bytes of labels.
+    # Copied, because the bytes that orjson returns keep its buffer: 4 KiB for 300 bytes of labels.
     return bytes(memoryview(dumped))
 
 
 def observed(node: Node) -> ObservedNode:
-    """A node read whole, as the store takes it."""
+    """A whole node as the store takes it."""
     return ObservedNode(node.name.encode(), canonical_labels(node.labels), shape_of(node, ()))
 
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """What of a node is kept: its shape's id and its labels as canonical JSON."""
+    """What is kept of a node: its shape's id and its labels as canonical JSON."""
 
     shape_id: int
     labels: bytes
@@ -70,10 +70,9 @@ Changes = dict[bytes, NodeState | None]
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """One snapshot has taken another's place; changed are the names of nodes that differ.
+    """One snapshot has replaced another; changed has the names of the nodes that differ.
 
-    Whoever is told of it must not keep it: while an old snapshot is kept, its dictionaries can't
-    be used again.
+    Listeners must not keep it: while an old snapshot is kept, its dictionaries can't be used again.
     """
 
     old: Snapshot
@@ -85,8 +84,9 @@ class Swap:
 class _Retired:
     """The dictionaries of the table before the current one, which readers may still have.
 
-    Once none has, they are brought up to date and used again: a change of one node costs a few
-    changed entries, not a copy of 65,000. `missed` is what the current table has and these don't.
+    Once no reader has them, they are brought up to date and used again: a change of one node costs
+    a few changed entries, not a copy of 65,000. `missed` has the changes of the current table that
+    these lack.
     """
 
     table: "weakref.ref[NodeTable]"
@@ -106,7 +106,7 @@ def _apply(changes: Changes, nodes: NodeIndex, labels: dict[bytes, bytes]) -> No
 
 
 def _needles(entries: Iterable[tuple[str, str]]) -> tuple[bytes, ...]:
-    """What the labels' JSON has in it when the node has one of the entries."""
+    """The bytes that are in the labels' JSON when the node has one of the entries."""
     return tuple(orjson.dumps({key: value})[1:-1] for key, value in entries)
 
 
@@ -131,14 +131,14 @@ class SnapshotStore:
     def subscribe(self, listener: Callable[[Swap], None]) -> None:
         """Have a function called after each swap, on the thread that has written.
 
-        The store's lock is free by then, but whoever writes may hold one of its own meanwhile, as
-        RuntimeClassFeed does: a listener is quick and waits for nobody. Of two threads that write
-        at the same moment the second may tell first.
+        The store's lock is free by then, but the writer may hold one of its own, as
+        RuntimeClassFeed does: so a listener must be quick, and wait for nothing. When two threads
+        write at the same moment, the second one's listeners may be called first.
         """
         self._listeners.append(listener)
 
     def replace_observed(self, nodes: Iterable[ObservedNode]) -> None:
-        """All nodes at once: what isn't among them is gone. Swaps only where something differs."""
+        """Replace all nodes: those not among these are dropped. Swaps only if something differs."""
         with self._lock:
             self._note_all(nodes)
             swap = self._swap(nodes_synced=True)
@@ -155,7 +155,7 @@ class SnapshotStore:
         self._tell(swap)
 
     def change_observed(self, changed: Iterable[ObservedNode], deleted: Iterable[bytes]) -> None:
-        """Single changes, folded into one swap at most. No name is in both."""
+        """Change single nodes, with one swap at the most. No name is in both."""
         with self._lock:
             for node in changed:
                 self._note(node)
@@ -165,7 +165,7 @@ class SnapshotStore:
         self._tell(swap)
 
     def replace_runtime_classes(self, runtime_classes: Iterable[RuntimeClass]) -> None:
-        """All RuntimeClasses at once. One that did not change stays the same object."""
+        """Replace all RuntimeClasses. One that did not change stays the same object."""
         with self._lock:
             swap = self._swap(
                 runtime_classes=self._noted_classes(runtime_classes), runtime_classes_synced=True
@@ -221,20 +221,20 @@ class SnapshotStore:
         return self._shape_ids.setdefault(shape, len(self._shape_ids) + 1)
 
     def _entries(self, labels: bytes) -> frozenset[tuple[str, str]]:
-        """Of a node's labels those that some class asks for."""
+        """Those of a node's labels that some class asks for."""
         if len(self._needles) <= _FEW_NEEDLES and not _has_any(labels, self._needles):
             return frozenset()
         return frozenset(decode(labels, _StringDict).items() & self._wanted)
 
     def _want(self, entries: frozenset[tuple[str, str]]) -> None:
-        """Other labels matter from now on: look at the nodes that have one of them."""
+        """Other labels matter from now on: go through the nodes that have one of them."""
         added = entries - self._wanted
         shrink = len(self._wanted | added) > 2 * max(len(entries), _MIN_WANTED)
         if not added and not shrink:
             return
         self._wanted = entries if shrink else self._wanted | added
         self._needles = _needles(self._wanted)
-        # What is dropped may stand in any node's shape.
+        # An entry that is dropped may be in any node's shape.
         sought = () if shrink else _needles(added)
         shapes = list(self._shape_ids)
         for name, labels in self.snapshot.labels.items():
@@ -269,7 +269,7 @@ class SnapshotStore:
         return Swap(old, self.snapshot, changed.keys())
 
     def _table(self) -> NodeTable:
-        """The current table with the pending changes; the current one itself is left alone."""
+        """A table with the pending changes; the current one is not changed."""
         current = self.snapshot.table
         if not self._pending:
             return current
@@ -280,7 +280,7 @@ class SnapshotStore:
         else:
             nodes, labels = current.nodes.copy(), dict(current.labels)
         _apply(self._pending, nodes, labels)
-        # After a change of a quarter of the nodes, as the first list is, a copy costs less to keep.
+        # After a change of a quarter of the nodes, as with the first list, a copy is cheaper.
         few = 4 * len(self._pending) < len(nodes)
         self._retired = (
             _Retired(weakref.ref(current), current.nodes, current.labels, self._pending)
@@ -291,7 +291,7 @@ class SnapshotStore:
         return self._renumbered(NodeTable(nodes, labels))
 
     def _renumbered(self, table: NodeTable) -> NodeTable:
-        """The table without the shapes that nobody has, when there are many of them."""
+        """The table without the shapes that no node has, when there are many of them."""
         if len(self._shape_ids) < self._look_at:
             return table
         used = sorted(set(table.nodes.values()))

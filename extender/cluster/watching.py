@@ -8,11 +8,11 @@ import msgspec
 from extender.cluster.api_objects import Event
 from extender.decoding import DecodeError
 
-#: An object in etcd is 1.5 MiB at the most, a request of 3 MiB is refused by kube-apiserver; an
-#: event ten times as large isn't one.
+#: An object in etcd has 1.5 MiB at the most, and kube-apiserver refuses requests of 3 MiB: what is
+#: ten times as large is no event.
 MAX_EVENT_BYTES: Final = 32 * 2**20
 
-#: How often an event without a line break behind it is tried before its line break is waited for.
+#: How often the parser tries an event without a final line break before it waits for one.
 _MAX_TRIES: Final = 64
 
 _EVENTS: Final = msgspec.json.Decoder(Event)
@@ -20,10 +20,10 @@ _DOCUMENTS: Final = json.JSONDecoder()
 
 
 class EventStream:
-    """Takes bytes as they come and answers the events that are complete.
+    """Takes bytes as they come and returns the events that are complete.
 
-    kube-apiserver ends each event with a line break, but nothing promises it: an event is also
-    complete where its JSON is. What is left when the connection ends was cut off.
+    kube-apiserver ends each event with a line break, but nothing promises that: an event is also
+    complete when its JSON is. An event that is incomplete when the connection ends was cut off.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class EventStream:
         return not self._rest
 
     def feed(self, data: bytes) -> list[Event]:
-        """Raises DecodeError for what is no event, after which nothing can be made of the rest."""
+        """Raises DecodeError for what is no event; the rest can't be read then."""
         *lines, rest = (self._rest + data).split(b"\n") if b"\n" in data else (self._rest + data,)
         events: list[Event] = []
         for line in lines:
@@ -68,9 +68,9 @@ def _events_of(line: bytes) -> list[Event]:
 
 
 def _joined_events(text: bytes) -> tuple[list[Event], bytes]:
-    """Events written without anything between them, and what follows the last complete one."""
+    """Events without anything between them, and what follows the last complete one."""
     events = []
-    # All that matters to the grammar is ASCII, and so positions stay those of the bytes.
+    # The grammar is ASCII, so decoded as Latin-1 the positions are those of the bytes.
     document = text.decode("latin-1")
     position = 0
     while position < len(text):

@@ -1,12 +1,12 @@
 """YAML → what JSON can say, straight from the parser's events and bounded in what it may become.
 
 A loader that first composes a graph of the whole text takes a kilobyte for each word of it, and a
-few lines of aliases stand for more than any memory holds. Here one pass makes the values, counts
-what each comes to with its aliases written out, and gives the elements of a List away as JSON one
-by one, so that a List of a whole cluster costs no more than its text.
+few lines of aliases can expand to more than any memory holds. Here one pass makes the values,
+counts the size of each with its aliases expanded, and turns the elements of a List into JSON one by
+one, so that a List of a whole cluster takes no more than its text.
 
-As Kubernetes reads it (sigs.k8s.io/yaml): a time stays the string it is, keys become strings,
-`<<` merges, of two keys with one name the last counts.
+It reads as Kubernetes does (sigs.k8s.io/yaml): times stay strings, keys become strings, `<<`
+merges, and of two equal keys the last one counts.
 """
 
 from collections.abc import Iterator
@@ -16,15 +16,16 @@ import msgspec
 import yaml
 from msgspec import Raw
 
-#: Levels of lists and objects within each other; those of Kubernetes have 20 or so.
+#: The deepest nesting of lists and objects; those of Kubernetes have about 20 levels.
 MAX_DEPTH: Final = 200
 
-#: Characters of one object, aliases written out; a value counts one more than it is long, a list
-#: or object one. kube-apiserver and etcd take 1.5 MiB a request, in JSON, where the same counts no
-#: less; twice that and some. A word takes a hundred bytes of memory: 400 MB at the worst.
+#: Characters of one object with its aliases expanded; a value counts one more than its length, a
+#: list or object one. kube-apiserver and etcd take 1.5 MiB a request, as JSON, which is no shorter;
+#: this is a little more than twice that. A word takes a hundred bytes of memory: 400 MB at the
+#: worst.
 MAX_OBJECT_SIZE: Final = 2**22
 
-#: Characters that the aliases of one text stand for: 65,536 objects that share 1 KiB.
+#: Characters to which the aliases of one text may expand: 65,536 objects that share 1 KiB.
 MAX_ALIASED_SIZE: Final = 2**26
 
 _TAG: Final = "tag:yaml.org,2002:"
@@ -32,11 +33,11 @@ _MERGE: Final = f"{_TAG}merge"
 
 
 class YamlError(ValueError):
-    """The text is no YAML, or comes to too much; one line."""
+    """The text is no YAML, or expands to too much; one line."""
 
 
 class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
-    """The parser of events, and what plain words mean."""
+    """The parser of events, and the types of plain words."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -48,7 +49,7 @@ _Loader.yaml_implicit_resolvers = {
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
-#: Longer words are text, whatever they look like, and words that stand often are looked up.
+#: Longer words are text, whatever they look like; shorter ones are remembered with their type.
 _LONGEST_NUMBER: Final = 400
 _KEPT_WORDS: Final = 4096
 
@@ -59,8 +60,8 @@ def yaml_documents(
     """The documents of a text. Raises YamlError.
 
     With pack_items, each object in the list under a document's `items` is its JSON, a Raw.
-    duplicates is given the place and name of each key that stands twice in one object, before the
-    document that it is in is yielded.
+    duplicates receives the place and name of each key that stands twice in one object, before that
+    document is yielded.
     """
     try:
         yield from _Builder(text, pack_items=pack_items, duplicates=duplicates).documents()
@@ -81,16 +82,16 @@ def _place(mark: Any) -> str:
 
 
 class _Open:
-    """A list or object whose end has not come yet."""
+    """A list or object that is not complete yet."""
 
     __slots__ = ("anchor", "before", "height", "key", "merged", "value")
 
     def __init__(self, value: Any, anchor: str | None, before: int) -> None:
         self.value = value
         self.anchor = anchor
-        #: What everything came to before it.
+        #: The size of everything before it.
         self.before = before
-        #: The key whose value comes next; None where a key does.
+        #: The key whose value comes next; None when a key comes next.
         self.key: Any = None
         self.merged: list[dict[str, Any]] = []
         self.height = 1
@@ -113,9 +114,9 @@ class _Builder:
         self._pack_items = pack_items
         self._duplicates = duplicates
         self._open: list[_Open] = []
-        #: (value, size, height) by anchor; None while its end has not come.
+        #: (value, size, height) by anchor; None while it is not complete.
         self._anchors: dict[str, tuple[Any, int, int] | None] = {}
-        #: Characters of the object that is being made, under anchors, and of all aliases.
+        #: Characters of the current object, of what has an anchor, and of all aliases.
         self._size = self._kept = self._aliased = 0
         self._event: Any = None
         self._words: dict[str, Any] = {}
@@ -168,7 +169,7 @@ class _Builder:
         text: str = event.value
         tag = event.tag
         if tag is None:
-            # Most words are text by their first letter already.
+            # The first letter of most words shows that they are text.
             if not event.implicit[0] or text[:1] not in _Loader.yaml_implicit_resolvers:
                 return text
             if text in self._words:
@@ -183,7 +184,7 @@ class _Builder:
     def _resolved(self, event: Any, text: str, tag: str | None) -> Any:
         if tag is None or tag == "!":
             tag = self._loader.resolve(yaml.ScalarNode, text, event.implicit)
-            # 1:30 is a number to the base of 60 in YAML 1.1, and to nobody else.
+            # 1:30 is a number to the base of 60 in YAML 1.1 only.
             if ":" in text and tag != _MERGE:
                 return text
         if tag in (f"{_TAG}str", f"{_TAG}timestamp"):
@@ -197,7 +198,7 @@ class _Builder:
         node = yaml.ScalarNode(tag, text, event.start_mark, event.end_mark)
         try:
             value = self._numbers[tag](node)
-            # As Go does where 64 bits are too few.
+            # A float, as in Go where 64 bits are too few.
             is_long = isinstance(value, int) and not -(2**63) <= value < 2**64
             return float(value) if is_long else value
         except (ArithmeticError, LookupError, ValueError):
@@ -218,7 +219,7 @@ class _Builder:
         ended = self._open.pop()
         value = ended.value
         if ended.merged:
-            # What is merged counts least, and of several the first counts most.
+            # Keys of the object itself win over merged ones, and earlier merges over later ones.
             together: dict[str, Any] = {}
             for each in reversed(ended.merged):
                 together.update(each)
@@ -239,13 +240,13 @@ class _Builder:
         )
 
     def _packed(self, value: Any, before: int) -> tuple[Any, int]:
-        """An object on its own: what it came to is of no account to the next."""
+        """An object as JSON; its size does not count for the next one."""
         self._size = before + 1
         return Raw(msgspec.json.encode(value)), 1
 
     def _keep(self, anchor: str, value: Any, size: int, height: int) -> None:
         self._anchors[anchor] = (value, size, height)
-        # What an alias may ask for stays in memory.
+        # What has an anchor stays in memory.
         self._kept += size
         if self._kept > MAX_ALIASED_SIZE:
             raise self._error(f"anchors are on more than {MAX_ALIASED_SIZE} characters")
