@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.objects import HARD_EFFECTS, Node, RuntimeClass, Taint
+from extender.objects import HARD_EFFECTS, Handler, Node, RuntimeClass, Taint
 from extender.predicates.runtimeclass import HandlerCheck
 from extender.snapshot import Snapshot
 from extender.verbs.prioritize import MAX_SCORE, Preferences
@@ -166,6 +166,25 @@ def test_a_second_class_with_the_same_constraints_changes_no_score(
     assert ask(snapshot_of(nodes, classes), None, names, check) == ask(
         snapshot_of(nodes, [*classes, twin]), None, names, check
     )
+
+
+def test_of_classes_that_ask_for_the_same_one_that_runs_is_enough_to_serve_their_constraints() -> (
+    None
+):
+    """kata-deploy's classes share a selector; a node may have the handlers of some of them."""
+    selector = (("kata", "true"),)
+    classes = [RuntimeClass(each, each, selector) for each in ("kata-qemu", "kata-clh", "kata-fc")]
+    nodes = [
+        Node("none", {"kata": "true"}, (), frozenset({Handler("runc")})),
+        Node("one", {"kata": "true"}, (), frozenset({Handler("runc"), Handler("kata-clh")})),
+        Node("all", {"kata": "true"}, (), frozenset(Handler(each.name) for each in classes)),
+    ]
+    snapshot = snapshot_of(nodes, classes)
+    names = [node.name for node in nodes]
+    plain = {"none": 10, "one": 5, "all": 5}
+    assert ask(snapshot, None, names, HandlerCheck.AUTO) == plain
+    for each in classes:  # of the pod's own class no node is kept free
+        assert ask(snapshot, each, names, HandlerCheck.AUTO) == dict.fromkeys(names, 10)
 
 
 @LAW

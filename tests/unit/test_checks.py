@@ -151,6 +151,32 @@ def test_the_node_cache_matters_to_some_versions(
     assert found(without, Circumstances(kubernetes_version=version)) == checks
 
 
+PREEMPTION: Final = {"name": "DefaultPreemption", "args": {"minCandidateNodesPercentage": 100}}
+OTHER: Final = {"name": "NodeResourcesFit", "args": {"minCandidateNodesPercentage": 10}}
+
+
+@pytest.mark.parametrize(
+    ("configs", "wrong"),
+    [
+        pytest.param([OTHER, PREEMPTION], [], id="the second of two"),
+        pytest.param([PREEMPTION, OTHER], [], id="the first of two"),
+        pytest.param([OTHER], ["min-candidate-nodes"], id="another plugin's"),
+        pytest.param([{"name": "DefaultPreemption"}], ["min-candidate-nodes"], id="without args"),
+    ],
+)
+def test_the_candidates_of_preemption_are_looked_for_in_every_plugin_config(
+    configs: list[Any], wrong: list[str]
+) -> None:
+    profile = {"schedulerName": "default-scheduler", "pluginConfig": configs}
+    assert found(changed(profiles=[profile])) == wrong
+
+
+def test_each_profile_is_looked_at_by_itself() -> None:
+    sound = {"schedulerName": "a", "pluginConfig": [PREEMPTION]}
+    findings = check_scheduler_config(changed(profiles=[sound, {"schedulerName": "b"}]), ALONE)
+    assert [each.what.partition(":")[0] for each in findings] == ["profiles[1]"]
+
+
 def test_beside_the_plugin_sampling_is_advised_against_only_where_promises_are_broken() -> None:
     document = changed(percentageOfNodesToScore=None, profiles=None)
     assert found(document, Circumstances(broken_promises=False)) == []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from extender.cluster.api_connection import SilentError
+from extender.cluster.api_connection import ConnectionFaultError, SilentError
 from extender.cluster.feeds import NodeFeed
 from extender.cluster.kinds import NODES
 from extender.cluster.list_watch import (
@@ -219,6 +219,79 @@ def test_a_watch_that_is_not_answered_is_one(caplog: pytest.LogCaptureFixture) -
     assert [each.levelno for each in caplog.records if "watch of nodes" in each.message] == [
         logging.WARNING
     ]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "seconds", "level", "trouble"),
+    [
+        pytest.param((), 60.0, None, "", id="the server's own end"),
+        pytest.param((), 0.5, logging.WARNING, "closed", id="an end at once"),
+        pytest.param(
+            (ConnectionFaultError("reset by peer"),),
+            600.0,
+            logging.WARNING,
+            "reset by peer",
+            id="a reset",
+        ),
+        pytest.param((b"nonsense\n",), 600.0, logging.WARNING, "not an event", id="garbage"),
+        pytest.param(
+            (b'{"type":"ERROR","object":{"code":410,"message":"too old"}}\n',),
+            600.0,
+            logging.INFO,
+            "too old",
+            id="an expired version",
+        ),
+        pytest.param(
+            (b'{"type":"ERROR","object":{"code":403,"message":"you may not"}}\n',),
+            600.0,
+            logging.ERROR,
+            "you may not",
+            id="a right that is gone",
+        ),
+    ],
+)
+def test_which_endings_of_a_watch_are_trouble(
+    pieces: tuple[bytes | Exception, ...],
+    seconds: float,
+    level: int | None,
+    trouble: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Of trouble readiness tells until the server is heard again, and the log has a line."""
+    clock = Clock()
+    states: list[str] = []
+    follow(
+        clock,
+        Body(clock, LIST),
+        Body(clock, *pieces, seconds=seconds),
+        watch_list=False,
+        seen=lambda each: states.append(each),
+    )
+    said = [each.levelno for each in caplog.records if each.levelno > logging.INFO]
+    assert said == ([level] if level and level > logging.INFO else [])
+    assert trouble in states[2]
+    assert bool(states[2]) is bool(trouble)
+
+
+def test_an_expired_version_is_logged_as_news_and_the_list_after_it_as_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    clock = Clock()
+    expired = b'{"type":"ERROR","object":{"code":410,"message":"too old"}}\n'
+    follow(clock, Body(clock, LIST), Body(clock, expired), Body(clock, LIST), watch_list=False)
+    levels = [each.levelno for each in caplog.records if "ended, trying again" in each.message]
+    assert levels == [logging.INFO]
+
+
+def test_a_fault_that_is_tried_again_at_once_is_a_warning_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Only a watch-list that gives way to a list is none."""
+    clock = Clock()
+    reset = Body(clock, ConnectionFaultError("reset by peer"), seconds=600)
+    follow(clock, Body(clock, LIST), reset, watch_list=False)
+    assert "watch of nodes ended, trying again" in caplog.text
 
 
 def test_how_long_a_list_took_is_counted_from_its_own_beginning(

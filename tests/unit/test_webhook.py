@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from extender.admission.merging import Merge
 from extender.objects import RuntimeClass
 from extender.undecided import UndecidedError
 from extender.validation import parse_quantity, validate_runtimeclass
@@ -51,6 +52,41 @@ def test_empty_and_null_fields_are_patched_like_absent_ones(webhook: Webhook, ab
     assert plain["nodeSelector"] == KATA["scheduling"]["nodeSelector"]
     assert plain["tolerations"] == KATA["scheduling"]["tolerations"]
     assert plain["overhead"] == KATA["overhead"]["podFixed"]
+
+
+@pytest.mark.parametrize(
+    ("constraints", "merged"),
+    [
+        pytest.param([{"whenUnsatisfiable": "DoNotSchedule"}], True, id="hard"),
+        pytest.param(
+            [{"whenUnsatisfiable": "DoNotSchedule", "nodeAffinityPolicy": "Honor"}],
+            True,
+            id="hard, and said so",
+        ),
+        pytest.param(
+            [{"whenUnsatisfiable": "DoNotSchedule", "nodeAffinityPolicy": "Ignore"}],
+            False,
+            id="hard, over all nodes",
+        ),
+        pytest.param([{"whenUnsatisfiable": "ScheduleAnyway"}], False, id="soft"),
+        pytest.param(
+            [{"whenUnsatisfiable": "ScheduleAnyway"}, {"whenUnsatisfiable": "DoNotSchedule"}],
+            True,
+            id="soft and hard",
+        ),
+        pytest.param([{}], False, id="nothing said"),
+        pytest.param([], False, id="none"),
+        pytest.param(None, False, id="null"),
+    ],
+)
+def test_with_merge_tolerations_only_a_hard_spread_gets_the_node_selector(
+    constraints: list[Any] | None, merged: bool
+) -> None:
+    """PodTopologySpread looks at the pod's own nodeSelector, and at nothing else."""
+    pod = kata_pod(topologySpreadConstraints=constraints)
+    spec = Webhook(KATA, merge=Merge.TOLERATIONS).mutate(pod).applied_to(pod)["spec"]
+    assert ("nodeSelector" in spec) is merged
+    assert spec["tolerations"] == KATA["scheduling"]["tolerations"]
 
 
 def test_only_what_is_missing_is_patched(webhook: Webhook) -> None:
