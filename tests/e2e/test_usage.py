@@ -9,7 +9,8 @@ import pytest
 
 from tests.config.kustomize import printed
 from tests.config.shipped import FOLDER
-from tests.e2e.cluster import NODES, PODS, RUNTIME_CLASSES, Cluster
+from tests.e2e.cluster import PODS, Cluster
+from tests.fakes.apiserver import NODES, RUNTIME_CLASSES
 from tests.processes import run, until
 
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
