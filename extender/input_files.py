@@ -1,6 +1,6 @@
 """Reads files that a person named: regular ones of bounded size, and pipes that do not stay silent.
 
-What is neither, a device or a socket, may block for ever or never end.
+Anything else, such as a device or a socket, may block for ever or never end.
 """
 
 import os
@@ -20,7 +20,7 @@ _PIECE: Final = 2**20
 
 
 class FileError(Exception):
-    """The file can't be read; why, in words that follow its name."""
+    """The file can't be read; the text follows its name in a message."""
 
 
 def check_file(path: str | Path) -> None:
@@ -69,7 +69,7 @@ def read_file(
 
 
 def _opened(path: str | Path) -> int:
-    # Opening a pipe waits for its writer otherwise, also one that has just taken a file's place.
+    # Otherwise opening a pipe waits for its writer, also if it has just replaced a file.
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
 
 

@@ -1,11 +1,11 @@
 """Node names by the thousand: looked up and sorted a whole request at a time.
 
-Names are the contents of JSON strings, `a","b","c` a run of them: what stands between the first
-and the last quote of an array in a request, and again in the answer. None of them is made a str.
+Names are the contents of JSON strings, `a","b","c` a run of them: what stands between the first and
+the last quote of an array in a request, and again in the answer. None of them becomes a str.
 
-The compiled part (`_names.c`, built where there is a C compiler) walks the run without making an
-object for each name; without it the same is done by split, map, compress and join. Set
-RUNTIMECLASS_EXTENDER_PURE_PYTHON=1 to do without it where it is there.
+The compiled part (`_names.c`, built where there is a C compiler) goes through the run without
+making an object for each name; without it, split, map, compress and join do the same.
+RUNTIMECLASS_EXTENDER_PURE_PYTHON=1 switches it off.
 """
 
 import os
@@ -39,19 +39,19 @@ _BYTE_VALUES: Final = 256
 
 _IS_FIRST: Final = bytes([1]).ljust(_BYTE_VALUES, b"\0")
 
-#: Bytes of each end that the compiled part notes.
+#: Bytes of each name's end in `ends`.
 _END_SIZE: Final = 4
 
-#: All characters of a DNS subdomain, and some. Without the compiled part names of others take the
-#: general way, which costs a little more.
+#: All characters of a DNS subdomain, and some more. Without the compiled part, names with others
+#: are decoded as JSON, which costs a little more.
 _PLAIN: Final = b"abcdefghijklmnopqrstuvwxyz0123456789.-_ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-#: Up to this many different codes it is cheaper to count each than to look which occur.
+#: Up to this many different codes it is cheaper to count each than to find out which occur.
 _FEW: Final = 16
 
 
 def text_of(name: bytes) -> str:
-    """A name that travels as the content of its JSON string."""
+    """The text of a name, which is the content of its JSON string."""
     text: str = orjson.loads(b'"' + name + b'"') if b"\\" in name else name.decode()
     return text
 
@@ -60,9 +60,9 @@ def text_of(name: bytes) -> str:
 class NameRun:
     """`count` names joined by the separator, at buffer[start:end]; never changed once it is made.
 
-    Whoever makes one has checked that they are: `read` does, `of` and `known` are for what is a run
-    for sure. ends is what the compiled part goes by, where each name ends in its own form; without
-    it the names are gone through in Python.
+    The maker of a run has checked it: `read` does, `of` and `known` are for what is certainly a
+    run. ends has the position where each name ends, for the compiled part; without it the run is
+    handled in Python.
     """
 
     buffer: bytes
@@ -73,9 +73,9 @@ class NameRun:
 
     @classmethod
     def read(cls, buffer: bytes, start: int, end: int) -> "NameRun | None":
-        """What stands between the quotes of an array; None when it isn't nothing but plain strings.
+        """The run between the first and last quote of an array; None unless all are plain strings.
 
-        Plain: ASCII without control characters and escapes, which stands for itself.
+        Plain: ASCII without control characters and escapes, so that the JSON is the text itself.
         """
         return _engine.read(buffer, start, end)
 
@@ -86,7 +86,7 @@ class NameRun:
 
     @classmethod
     def known(cls, buffer: bytes, start: int, end: int, count: int) -> "NameRun":
-        """What is a run of so many names for sure; they may have escapes."""
+        """A run that is known to have `count` names, which may have escapes."""
         return _engine.known(buffer, start, end, count)
 
     @property
@@ -98,16 +98,16 @@ class NameRun:
         return self.joined.split(SEPARATOR) if self.count else []
 
     def part(self, codes: bytes, endings: Sequence[bytes], cut: int = 0) -> tuple[bytes, bytes]:
-        """The names of code 0 joined by the separator; the others, each with an ending behind it.
+        """The names of code 0 joined by the separator; the others, each followed by an ending.
 
-        The ending of code n is endings[n - 1]; nothing else stands between those. Of the last one
-        `cut` bytes are left out.
+        The ending of code n is endings[n - 1]; nothing else separates these. The last `cut` bytes
+        are left out.
         """
         return _engine.part(self, codes, endings, cut)
 
 
 class NameTable(Protocol):
-    """Name → number, to translate whole runs by; see _names.pyi."""
+    """Name → number, to translate whole runs; see _names.pyi."""
 
     def set(self, name: bytes, number: int, /) -> None: ...
     def discard(self, name: bytes, /) -> None: ...
@@ -116,7 +116,7 @@ class NameTable(Protocol):
 
 
 class Engine(Protocol):
-    """How a run is gone through: by the compiled part, or in Python."""
+    """What handles runs: the compiled part, or Python."""
 
     def read(self, buffer: bytes, start: int, end: int) -> NameRun | None:
         """See NameRun.read."""
@@ -133,11 +133,11 @@ class Engine(Protocol):
         """See tally."""
 
     def table(self) -> NameTable | None:
-        """An empty table; None where a dictionary does as well."""
+        """An empty table; None where a dictionary is as good."""
 
 
 class PythonEngine:
-    """By split, map, compress and join."""
+    """With split, map, compress and join."""
 
     def read(self, buffer: bytes, start: int, end: int) -> NameRun | None:
         text = buffer[start:end]
@@ -169,7 +169,7 @@ class PythonEngine:
 
 
 class CompiledEngine(PythonEngine):
-    """By the compiled part; in Python what has not been measured, as runs with escapes."""
+    """With the compiled part; runs without `ends`, as those with escapes, in Python."""
 
     def read(self, buffer: bytes, start: int, end: int) -> NameRun | None:
         ends = compiled.measure(buffer, start, end)
@@ -199,12 +199,12 @@ _engine: Engine = CompiledEngine() if IS_COMPILED else PythonEngine()
 
 
 def tally(codes: bytes, kinds: int) -> Mapping[int, int]:
-    """How often each code occurs, of those that do; codes are below `kinds`."""
+    """How often each code that occurs does; codes are below `kinds`."""
     return _engine.tally(codes, kinds)
 
 
 class _Numbers(dict[bytes, int]):
-    """A name that it does not have is UNKNOWN."""
+    """The number of a missing name is UNKNOWN."""
 
     __slots__ = ()
 
@@ -215,7 +215,7 @@ class _Numbers(dict[bytes, int]):
 class NodeIndex:
     """Node name → id, at least 1; a name it does not have is UNKNOWN.
 
-    It is no dictionary, so that nothing changes its names without the engine's table.
+    It is no dictionary, so that every change of a name also changes the engine's table.
     """
 
     __slots__ = ("_numbers", "_table")
@@ -257,7 +257,7 @@ class NodeIndex:
             self._table.set(name, number)
 
     def forget(self, name: bytes) -> None:
-        """Drop a name, if it is there."""
+        """Remove a name if the index has it."""
         self._numbers.pop(name, None)
         if self._table is not None:
             self._table.discard(name)

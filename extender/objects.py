@@ -1,7 +1,7 @@
 """Pod, Node, RuntimeClass and their parts, as far as this service looks at them.
 
-Everything here is immutable, so that equal things can be shared between threads. All can be keys
-but Pod and Node, which hold mappings. Decoding from JSON stands in `extender.decoding`.
+Everything here is immutable, so that threads can share it. All can be keys but Pod and Node, which
+have mappings. Decoding from JSON is in `extender.decoding`.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,10 +12,10 @@ from typing import ClassVar, Final, NamedTuple
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 
-#: The effects that keep a pod off a node. PreferNoSchedule only lowers a score, in tree.
+#: The effects that keep a pod off a node. PreferNoSchedule only lowers kube-scheduler's score.
 HARD_EFFECTS: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 
-#: What spec.unschedulable amounts to for a toleration
+#: The taint that a toleration must tolerate for a node with spec.unschedulable
 #: (pkg/scheduler/framework/plugins/nodeunschedulable, v1.36.2).
 UNSCHEDULABLE_TAINT_KEY: Final = "node.kubernetes.io/unschedulable"
 
@@ -28,7 +28,7 @@ def _nothing() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """One of a node's spec.taints; timeAdded plays no part in matching."""
+    """One of a node's spec.taints; timeAdded does not matter to matching."""
 
     key: str
     value: str = ""
@@ -78,8 +78,8 @@ def fields_of(toleration: Toleration) -> dict[str, object]:
     return fields
 
 
-#: Tolerations of a pod, and characters in them, up to which they are worth remembering. A pod's
-#: author may write thousands; whoever remembers them for many pods must have a limit.
+#: The number of a pod's tolerations, and of characters in them, up to which they are remembered. A
+#: pod's author may write thousands, so what is remembered for many pods needs a limit.
 MAX_FEW: Final = 32
 MAX_WORDS: Final = 2048
 
@@ -102,7 +102,7 @@ class Handler:
 
 
 class Features(NamedTuple):
-    """What a pod needs of its runtime handler beyond being there."""
+    """What a pod needs of its runtime handler beyond its presence."""
 
     user_namespaces: bool = False
     recursive_read_only_mounts: bool = False
@@ -114,7 +114,7 @@ class Features(NamedTuple):
 NO_FEATURES: Final = Features()
 
 
-#: Amounts by resource, as numbers; whoever has them says in which unit.
+#: Amounts by resource, as numbers; the fields that have them say in which unit.
 Amounts = Mapping[str, int]
 
 
@@ -233,7 +233,7 @@ class RuntimeClass:
     has_scheduling: bool = False
 
     def same_as(self, other: "RuntimeClass") -> bool:
-        """Whether both say the same, so that one can stand for the other."""
+        """Whether all fields are equal, so that one can replace the other."""
         return all(getattr(self, name) == getattr(other, name) for name in RuntimeClass.__slots__)
 
 
@@ -324,10 +324,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What of a node decides about RuntimeClasses; nodes of equal shape share one verdict.
+    """The parts of a node that decide about RuntimeClasses; nodes of equal shape share one verdict.
 
-    selector_entries are the node's labels as far as some RuntimeClass's nodeSelector asks for
-    them, taints those with a hard effect, in the node's order.
+    selector_entries are those of the node's labels that some RuntimeClass's nodeSelector asks for,
+    taints those with a hard effect, in the node's order.
     """
 
     selector_entries: frozenset[tuple[str, str]] = frozenset()

@@ -1,7 +1,7 @@
-"""What a check answers: a code, its evidence, and the one place where reasons become text.
+"""The result of a check: a code and its evidence; the one place where reasons become text.
 
 kube-scheduler counts equal strings over all nodes and prints "<count> <reason>". So a text never
-names a node, and says the same for nodes that fail for the same cause.
+names a node, and nodes that fail for the same cause have the same text.
 """
 
 import re
@@ -13,9 +13,9 @@ from typing import Final
 from extender.objects import Taint
 from extender.printable import printable
 
-#: Longest piece of somebody else's text (a name or value that no API server has validated) in a
-#: reason, in bytes: the limit of an object's name. Without it the author of a request could have
-#: it repeated for each of 150,000 nodes.
+#: The longest piece of foreign text (a name or value that no API server has validated) in a reason,
+#: in bytes: the limit of an object's name. Without it a request could have a long text repeated for
+#: each of 150,000 nodes.
 MAX_QUOTED: Final = 253
 
 #: Bytes that a character may take in UTF-8.
@@ -25,7 +25,7 @@ _MAX_CHARACTER: Final = 4
 class Code(StrEnum):
     """Short names of the reasons, as metrics and /explain show them."""
 
-    # Enum's own is written in Python, and takes ten times as long.
+    # Enum's own __hash__ is written in Python, and takes ten times as long.
     __hash__ = str.__hash__
 
     SELECTOR = "selector"
@@ -46,7 +46,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a node is refused. `text` carries the detail, `plain` is the form without it."""
+    """Why a node is refused. `text` has the detail, `plain` is the form without it."""
 
     code: Code
     text: str
@@ -131,7 +131,7 @@ STRICT_GROUPS_LACKING: Final = _fixed(
 POD_RESOURCES_LACKING: Final = _fixed(Code.NODE_FEATURE, "Windows nodes lack pod-level resources")
 UNKNOWN_NODE: Final = _fixed(Code.UNKNOWN_NODE, "nodes not yet known to the RuntimeClass extender")
 
-#: Our texts in what kube-scheduler tells of a pod: "<count> <text>", each once, joined by ", ".
+#: Our texts in kube-scheduler's message about a pod: "<count> <text>", each once, joined by ", ".
 #: None of them has a parenthesis within its parentheses: no name, key or value may have one.
 _TOLD: Final = re.compile(
     r"([0-9]{1,9}) ("
@@ -154,7 +154,7 @@ def told_reasons(message: str) -> dict[str, int]:
 
 
 # kube-scheduler's own words (nodeaffinity, tainttoleration, nodeunschedulable,
-# nodedeclaredfeatures, schedule_one.go, v1.36.2). The last two it says of nodes that no filter has
+# nodedeclaredfeatures, schedule_one.go, v1.36.2). It uses the last two for nodes that no filter has
 # looked at.
 POD_SELECTOR: Final = _fixed(Code.POD_SELECTOR, "node(s) didn't match Pod's node affinity/selector")
 POD_AFFINITY: Final = _fixed(Code.POD_AFFINITY, "node(s) didn't match Pod's node affinity/selector")

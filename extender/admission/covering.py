@@ -1,8 +1,7 @@
-"""Merging tolerations: pod's then class's, without those that another one covers.
+"""Merging tolerations: the pod's, then the class's, without those that another one covers.
 
-Upstream: pkg/util/tolerations/tolerations.go, v1.36.2. There each toleration is compared with each
-other one; here the few that could cover it are looked up, since a pod's author chooses how many
-there are: 100,000 fit into a pod.
+Upstream: pkg/util/tolerations/tolerations.go, v1.36.2. Upstream compares each toleration with each
+other one; here the few that could cover it are looked up, since 100,000 of them fit into a pod.
 """
 
 import math
@@ -14,8 +13,8 @@ from extender.objects import NO_EXECUTE, Toleration
 _EXISTS: Final = "Exists"
 _EQUAL: Final = "Equal"
 
-#: Of tolerations that cover the same apart from their seconds, the two that last longest are
-#: enough: when the first is the one asked about itself, the second tells whether there is another.
+#: Of tolerations that differ only in their seconds, the two that last longest are enough: if the
+#: first is the toleration in question itself, the second is the other one that may cover it.
 _BEST: Final = 2
 
 #: key, effect, operator, and the value where the operator compares it
@@ -46,7 +45,7 @@ def covers(one: Toleration, other: Toleration) -> bool:
 
 
 def _reach(toleration: Toleration) -> float:
-    """How long it tolerates NoExecute; 0 where that plays no part."""
+    """For how long it tolerates NoExecute; 0 where that does not matter."""
     if toleration.effect != NO_EXECUTE:
         return 0
     return math.inf if toleration.seconds is None else toleration.seconds
@@ -82,7 +81,7 @@ class _Covering:
             del best[_BEST:]
 
     def has_other_that_covers(self, toleration: Toleration) -> bool:
-        """Whether one that is not equal to it covers it."""
+        """Whether a toleration that is not equal to this one covers it."""
         key, operator, value, effect, _ = toleration
         for of_effect in (effect, "") if effect and self._any_effect else (effect,):
             groups: list[_Group] = [(key, of_effect, _EXISTS, "")]
@@ -99,9 +98,9 @@ class _Covering:
 
 
 def surviving(of_pod: Iterable[Toleration], of_class: Iterable[Toleration]) -> list[int]:
-    """The places, in the pod's list followed by the class's, of the tolerations that stay.
+    """The indexes, in the pod's list followed by the class's, of the tolerations that stay.
 
-    One goes when a later one that is not its equal covers it, or one before it that stays.
+    One is dropped when a later one that is not equal to it covers it, or an earlier one that stays.
     """
     tolerations: Sequence[Toleration] = [*of_pod, *of_class]
     covered_later = _covered_later(tolerations)
@@ -118,9 +117,10 @@ def surviving(of_pod: Iterable[Toleration], of_class: Iterable[Toleration]) -> l
 
 
 def _covered_later(tolerations: Sequence[Toleration]) -> bytearray:
-    """For each place, whether a toleration behind it that is not its equal covers it."""
+    """For each index, whether a later toleration that is not equal covers it."""
     later = _Covering()
-    # What was found for its equal behind it stays true, and stays false until the revision changes.
+    # The result for an equal toleration later in the list holds here if it is true, and if it is
+    # false until the revision changes.
     covered: set[Toleration] = set()
     uncovered: dict[Toleration, int] = {}
     result = bytearray(len(tolerations))

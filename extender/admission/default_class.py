@@ -1,4 +1,4 @@
-"""Which RuntimeClass a pod gets that names none (KEP-585: the cluster admin's default)."""
+"""Which RuntimeClass a pod that names none gets (KEP-585: the cluster admin's default)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ IS_DEFAULT_ANNOTATION: Final = "runtimeclass-extender/is-default-class"
 
 
 def origin_of_default(namespace: str, of_namespace: str) -> str:
-    """Where a class comes from that a pod was given and does not name, for whoever looks for it."""
+    """Where the class that a pod was given by default comes from, for a person who looks for it."""
     if of_namespace:
         return f'annotation {DEFAULT_ANNOTATION} of namespace "{shown(namespace)}"'
     return f"annotation {IS_DEFAULT_ANNOTATION} of the RuntimeClass"
@@ -37,7 +37,7 @@ class ClusterDefault:
 
 
 def cluster_default(runtime_classes: Iterable[RuntimeClass]) -> ClusterDefault | None:
-    """The newest class that is marked; of equally old ones the first by name.
+    """The newest class that is marked; of those created at the same time the first by name.
 
     As with StorageClasses (pkg/volume/util/storageclass.go, v1.36.2). Times of the API server are
     RFC 3339 in UTC without fractions, so they compare as text.
@@ -53,7 +53,7 @@ def cluster_default(runtime_classes: Iterable[RuntimeClass]) -> ClusterDefault |
 
 
 def takes_default(pod: ReviewedPod) -> bool:
-    """Whether a pod is of those that get a default class. Raises DecodeError."""
+    """Whether a default class applies to a pod. Raises DecodeError."""
     return (
         pod.has_spec
         and pod.runtime_class_name is None

@@ -1,4 +1,4 @@
-"""Changes → JSON Patch (RFC 6902), no larger than need be and true of null and absent fields.
+"""Changes → JSON Patch (RFC 6902), as small as possible, and correct for null and absent fields.
 
 "add" to a member of an object replaces what is there, null included, so that it is right whether
 the field is absent, null or empty.
@@ -14,7 +14,7 @@ from extender.admission.merging import Changes, MergedTolerations
 from extender.admission.pod import ReviewedPod
 from extender.objects import fields_of
 
-#: Up to that many tolerations are appended one by one; kube-apiserver copies the list each time.
+#: Up to this many tolerations are appended one by one; kube-apiserver copies the list each time.
 MAX_APPENDED: Final = 16
 
 Operation = dict[str, object]

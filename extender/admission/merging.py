@@ -1,4 +1,4 @@
-"""What a RuntimeClass makes of a pod, and whether a pod may be as it is.
+"""What admission changes in a pod for its RuntimeClass, and which pods it refuses.
 
 Upstream: plugin/pkg/admission/runtimeclass/admission.go, v1.36.2: setOverhead, setScheduling and
 validateOverhead, in this order and with its texts.
@@ -41,14 +41,14 @@ class Merge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRefusal:
-    """The pod is not let in; `text` is what the in-tree plugin says."""
+    """The pod is refused; `text` is what the in-tree plugin says."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class MergedTolerations:
-    """`kept` are places in the pod's list, in order; `added` are the class's, behind them."""
+    """`kept` are indexes into the pod's list, in order; `added` are the class's, after them."""
 
     kept: Sequence[int]
     added: Sequence[Toleration]
@@ -57,7 +57,7 @@ class MergedTolerations:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is to be changed of a pod; what is None or empty stays as it is.
+    """The changes to a pod; what is None or empty stays as it is.
 
     node_selector holds the entries the pod lacks.
     """
@@ -71,7 +71,7 @@ class Changes:
 def not_found(name: str) -> AdmissionRefusal:
     """The pod names a class that does not exist."""
     if not name:
-        # What the plugin's live look-up answers; its own text would name nothing either.
+        # What the plugin's live look-up answers; the plugin's own text would have no name either.
         return AdmissionRefusal("resource name may not be empty")
     quoted = go_quote(name if len(name) <= MAX_QUOTED else f"{name[:MAX_QUOTED]}…")
     return AdmissionRefusal(f"pod rejected: RuntimeClass {quoted} not found")
@@ -80,7 +80,7 @@ def not_found(name: str) -> AdmissionRefusal:
 def mutate(
     pod: ReviewedPod, runtime_class: RuntimeClass, merge: Merge
 ) -> Changes | AdmissionRefusal:
-    """What the pod lacks of its class. Raises DecodeError for a pod that can't be read."""
+    """The changes that a pod needs for its class. Raises DecodeError."""
     overhead = None
     if runtime_class.has_overhead:
         of_pod = pod.overhead()
@@ -107,7 +107,7 @@ def mutate(
 
 
 def validate(pod: ReviewedPod, runtime_class: RuntimeClass | None) -> AdmissionRefusal | None:
-    """Whether the pod's overhead is its class's: an absent one differs from any but an empty one.
+    """Whether the pod's overhead is that of its class; an absent one equals only an empty one.
 
     runtime_class is None for a pod that names none. Raises DecodeError.
     """
@@ -130,7 +130,7 @@ def _conflict(key: str, of_pod: str, of_class: str) -> AdmissionRefusal:
 
 
 def _merged(pod: ReviewedPod, runtime_class: RuntimeClass) -> MergedTolerations | None:
-    """None when the pod's list is what it should be."""
+    """None when the pod's list needs no change."""
     of_pod = pod.tolerations() or []
     of_class = runtime_class.tolerations
     places = surviving(of_pod, of_class)

@@ -1,4 +1,4 @@
-"""The pod of a review, read piece by piece: most pods name no RuntimeClass, and need no more."""
+"""The pod of a review, decoded piece by piece: for a pod without RuntimeClass little is needed."""
 
 from collections.abc import Mapping
 from typing import Final, TypeVar
@@ -62,7 +62,7 @@ class _OS(Struct):
 
 
 class _Isolation(Struct, rename="camel"):
-    """What of a spec says how far the pod wants to be apart from its node."""
+    """The parts of a spec that say how far the pod is isolated from its node."""
 
     host_network: bool | None = None
     host_pid: bool | None = field(default=None, name="hostPID")
@@ -113,7 +113,7 @@ class ReviewedPod:
         raw = _read(self._spec.tolerations, list[RawTimedToleration | None], "Pod.spec.tolerations")
         if raw is None:
             return None
-        # Equal ones are one object: half a million of them fit into a pod.
+        # Equal ones share one object, since half a million of them fit into a pod.
         known: dict[Toleration, Toleration] = {}
         return [known.setdefault(each, each) for each in timed_tolerations_of(raw)]
 
@@ -138,10 +138,10 @@ class ReviewedPod:
         return strings(raw)
 
     def shares_its_node(self) -> bool:
-        """Whether it is of a kind that a sandbox would break.
+        """Whether a sandbox would break the pod.
 
-        That is a mirror pod, a privileged one, one for Windows, or one in the node's network or
-        PID namespace.
+        That is so for a mirror pod, a privileged one, one for Windows, or one in the node's network
+        or PID namespace.
         """
         isolation = _read(self._raw_spec, _Isolation, "Pod.spec") or _Isolation()
         return (

@@ -1,4 +1,4 @@
-"""What kube-apiserver asks of a webhook: the request of an AdmissionReview."""
+"""The request of an AdmissionReview, which kube-apiserver sends to a webhook."""
 
 from typing import Final
 
@@ -28,10 +28,10 @@ class AdmissionRequest(Struct, rename="camel"):
 
     @property
     def creates_pod(self) -> bool:
-        """Whether it is what the in-tree plugin handles: CREATE of pods, of no subresource.
+        """Whether the in-tree plugin handles the request: CREATE of pods, of no subresource.
 
-        kube-apiserver always says kind and resource; a review by hand that leaves one out is
-        read by the other.
+        kube-apiserver always sends kind and resource; in a review written by hand one of them is
+        enough.
         """
         kind, resource = self.kind, self.resource
         return (

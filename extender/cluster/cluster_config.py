@@ -31,9 +31,7 @@ _FILE_KEYS: Final = frozenset(
 
 
 class ConfigError(Exception):
-    """There is no usable configuration; one line that says what is wrong, where, and how to correct
-    it.
-    """
+    """There is no usable configuration; one line: what is wrong, where, and how to correct it."""
 
 
 class CredentialsError(Exception):

@@ -16,9 +16,7 @@ class LivePods:
         self._config = config
 
     def __call__(self, namespace: str, name: str) -> Pod | None:
-        """None when there is no such pod. Raises UndecidedError when the API server does not
-        answer.
-        """
+        """None when there is no such pod. Raises UndecidedError without an answer."""
         try:
             return ClusterReader(self._config, silence=LIMIT_SECONDS).find_pod(namespace, name)
         except ReadError as error:

@@ -1,4 +1,4 @@
-"""What a command is, and the flags that commands have in common."""
+"""A command of the command line, and the flags that commands share."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from extender.flags import PROGRAM, CommandParser
 from extender.predicates.kubelet import KubeletCheck
 from extender.predicates.runtimeclass import HandlerCheck, Policy
 
-#: What a kubectl plugin is called by, instead of PROGRAM.
+#: The name of the program as a kubectl plugin, instead of PROGRAM.
 PLUGIN: Final = "kubectl runtimeclass"
 
 
@@ -21,8 +21,8 @@ PLUGIN: Final = "kubectl runtimeclass"
 class Command:
     """One command: its flags, and what runs it.
 
-    run: gets the program it was called as and the flags; the result is the exit code. It raises
-    UsageError. reads_cluster: whether it has the flags that say where the cluster is.
+    run takes the program's name as it was called and the flags, and returns the exit code. It
+    raises UsageError. reads_cluster: whether it has the flags that say where the cluster is.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Command:
     reads_cluster: bool = True
 
     def parser(self, program: str) -> CommandParser:
-        """program is how it was called: PROGRAM or PLUGIN."""
+        """program is the name it was called by: PROGRAM or PLUGIN."""
         prog = f"{program} {self.name}"
         parser = CommandParser(prog, self.description, command=self.name)
         parser.add_argument("-h", "--help", action="help", help="print this")
@@ -48,7 +48,7 @@ class Command:
         return parser
 
     def parse(self, program: str, argv: Sequence[str]) -> argparse.Namespace:
-        """The flags of a command line and of the environment; what is wrong ends the program."""
+        """The flags of a command line and of the environment; a wrong one ends the program."""
         parser = self.parser(program)
         return parser.read(with_environment(parser, argv, os.environ))
 
@@ -92,7 +92,7 @@ def _add_source_flags(parser: CommandParser) -> None:
 
 
 def add_policy_flags(parser: CommandParser) -> None:
-    """What matching means."""
+    """The flags of matching."""
     parser.add_argument(
         "--handler-check",
         choices=[each.value for each in HandlerCheck],
@@ -114,7 +114,7 @@ def add_policy_flags(parser: CommandParser) -> None:
 
 
 def add_printing_flags(parser: CommandParser) -> None:
-    """Of a command that prints something and ends."""
+    """The flags of a command that prints something and ends."""
     parser.add_argument(
         "-o", "--output", choices=("table", "json"), default="table", help="what is printed"
     )

@@ -1,7 +1,7 @@
-"""What a cluster has to complete a command line with.
+"""The names in a cluster that complete a command line.
 
-Whoever presses Tab wants an answer at once or none: a cluster that says nothing for a second, and
-whatever else goes wrong, gives no candidates.
+Completion must answer at once or not at all: if the cluster does not answer within a second, or
+anything else goes wrong, there are no candidates.
 """
 
 import argparse
@@ -40,9 +40,9 @@ def runtime_classes(flags: argparse.Namespace) -> Candidates:
 
 
 def pods(flags: argparse.Namespace, last: str, *, plugin: bool) -> Candidates:
-    """The pods, of a cluster those that are Pending, as the program wants them named.
+    """The pods, in a cluster only Pending ones, spelled as the program expects them.
 
-    The plugin and -n want names of one namespace, others NAMESPACE/NAME.
+    The plugin and -n expect names of one namespace, everything else NAMESPACE/NAME.
     """
     kind, slash, _ = last.partition("/")
     typed = f"{kind}/" if slash and kind in ("po", "pod", "pods") else ""

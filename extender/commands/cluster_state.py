@@ -17,11 +17,11 @@ from extender.snapshot import Snapshot
 
 
 class NotAllowedError(UsageError):
-    """The cluster does not let whoever asks read this; one line."""
+    """The user may not read this in the cluster; one line."""
 
 
 class Pods(Protocol):
-    """The pods of the cluster, asked for as needed. All raise UsageError or NotAllowedError."""
+    """The pods of the cluster, read when needed. All raise UsageError or NotAllowedError."""
 
     def find(self, namespace: str, name: str) -> Pod | None: ...
     def named(self, namespace: str) -> Collection[str]: ...
@@ -29,7 +29,7 @@ class Pods(Protocol):
 
 
 class Namespaces(Protocol):
-    """The Namespaces' annotations by their names, asked for as needed."""
+    """The Namespaces' annotations by their names, read when they are needed."""
 
     def __call__(self) -> Mapping[str, Mapping[str, str]]:
         """Raises UsageError or NotAllowedError."""
@@ -37,9 +37,9 @@ class Namespaces(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """taints are all that nodes have, of every effect; warnings are for a person to read.
+    """taints are those of all nodes, with any effect; warnings are for a person to read.
 
-    namespace: of what is named without one, as kubectl has it.
+    namespace: that of objects named without one, as in kubectl.
     """
 
     snapshot: Snapshot
@@ -112,7 +112,7 @@ def _state(
 
 
 class ManifestPods:
-    """The pods of manifests; all count as pending, since nobody says which are bound."""
+    """The pods of manifests; all count as pending, since manifests don't say which are bound."""
 
     def __init__(self, loaded: Manifests) -> None:
         self._loaded = loaded
@@ -140,7 +140,7 @@ class ClusterPods:
             raise _usage_error(error) from None
 
     def named(self, namespace: str) -> Collection[str]:
-        """Those that are Pending, which people ask about."""
+        """The Pending ones, which people ask about."""
         pending = self.pending().values()
         return [pod.name for pod in pending if pod.namespace == namespace]
 

@@ -1,9 +1,9 @@
-"""completion: what a shell needs to complete these commands, and the answers to what it asks.
+"""completion: scripts that make a shell complete these commands, and the answers to them.
 
-The shells' scripts hold no command and no flag: they ask `PROGRAM __complete WORD…`, the last word
-being the one to complete. The answer is that of Go's cobra (shell_completions.md, v1.9), which
-kubectl expects of a plugin too: a line a candidate, behind a tab what it is, and in the last line a
-colon and a sum of the directives below.
+The scripts contain no command and no flag: they call `PROGRAM __complete WORD…`, the last word
+being the one to complete. The answer has the format of Go's cobra (shell_completions.md, v1.9),
+which kubectl expects of a plugin too: a line for each candidate, with its description after a tab,
+and a last line with a colon and the sum of the directives below.
 """
 
 import argparse
@@ -33,23 +33,23 @@ _OF_FILES: Final = frozenset({"FILE", "PATH"})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """(candidate, what it is) each, and the directives."""
+    """(candidate, description) pairs, and the directives."""
 
     candidates: Sequence[tuple[str, str]]
     directive: int = NO_FILES
 
 
 def complete(program: str, known: Mapping[str, Entry], words: Sequence[str]) -> None:
-    """Print what may stand in the place of the last word."""
+    """Print the candidates for the last word."""
     answer = answer_to(program, known, words)
-    # A name with a line break in it would be two, and no shell shows what moves its cursor.
+    # A name with a line break would be read as two, and others could move the cursor.
     candidates = [each for each in answer.candidates if "".join(each).isprintable()]
     lines = [f"{word}\t{about}" if about else word for word, about in candidates]
     sys.stdout.write("".join(f"{line}\n" for line in [*lines, f":{answer.directive}"]))
 
 
 def answer_to(program: str, known: Mapping[str, Entry], words: Sequence[str]) -> Answer:
-    """What may stand in the place of the last word, which may be empty."""
+    """The candidates for the last word, which may be empty."""
     *before, last = words or [""]
     if not before:
         commands = [(name, each.about) for name, each in known.items()]
@@ -65,7 +65,7 @@ def _beginning(last: str, candidates: Iterable[tuple[str, str]]) -> Answer:
 
 
 class _Line:
-    """The words of one command, up to the one that is completed."""
+    """The words of one command before the one that is completed."""
 
     def __init__(self, program: str, command: Command, words: Sequence[str]) -> None:
         self._program = program
@@ -146,7 +146,7 @@ class _Line:
         return ()
 
     def _flags_so_far(self) -> argparse.Namespace | None:
-        """What is typed, as far as it makes sense without the word that is still to come."""
+        """The flags typed so far, as far as they can be read without the word to complete."""
         words = list(self._words if self._waiting is None else self._words[:-1])
         parser = self._parser
         for positional in parser.positionals():
@@ -171,7 +171,7 @@ def _completion(program: str, flags: argparse.Namespace) -> int:
 
 
 def script(program: str, shell: str) -> str:
-    """What the shell has to read, for one of the two programs."""
+    """The script for a shell, for one of the two programs."""
     name = program.replace(" ", "-")
     text = files("extender.commands").joinpath(_SCRIPTS[shell]).read_text("utf-8")
     return text.replace("PROGRAM", name).replace("FUNCTION", f"_{name.replace('-', '_')}")

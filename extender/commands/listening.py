@@ -12,7 +12,7 @@ from extender.serving.listeners import ListenOptions
 from extender.serving.serve import ServeOptions, serve
 from extender.serving.webhook import WebhookOptions, serve_webhook
 
-#: The compiled part counts places in a body with 32 bits.
+#: The compiled part stores positions in a body in 32 bits.
 _MAX_BODY_LIMIT: Final = 2**32 - 1
 
 

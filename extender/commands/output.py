@@ -17,7 +17,7 @@ EXIT_DOES_NOT_FIT: Final = 1
 
 
 def screen() -> Screen:
-    """The terminal that stdout is, if it is one; https://no-color.org is heeded."""
+    """The terminal that stdout is, if it is one; follows https://no-color.org."""
     width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
     colours = (
         sys.stdout.isatty()

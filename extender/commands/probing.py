@@ -1,6 +1,6 @@
 """check --probe: whether the extenders of a configuration answer from here.
 
-From here is not from kube-scheduler's host: what is unreachable here may be reachable there.
+This host may not be kube-scheduler's: what is unreachable from here may be reachable from there.
 """
 
 import base64
@@ -20,7 +20,8 @@ from extender.checks.finding import Finding, Severity
 from extender.input_files import FileError, check_file, read_file
 from extender.verdict import shown
 
-#: All of a probe, connection and TLS handshake included; kube-scheduler waits 5 s for an answer.
+#: Time for a whole probe, connection and TLS handshake included; kube-scheduler waits 5 s for an
+#: answer.
 PROBE_SECONDS: Final = 5.0
 
 _LATE: Final = f"no answer within {PROBE_SECONDS:g} s"
@@ -74,7 +75,7 @@ def _get(url: str, extender: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def _ask(connection: http.client.HTTPConnection, path: str) -> tuple[int, str]:
-    # The socket's own time limit begins anew with each byte, and a server may send them singly.
+    # The socket's own timeout starts again with each byte, and a server may send them one by one.
     expired = threading.Event()
     deadline = threading.Timer(PROBE_SECONDS, _cut_off, [connection, expired])
     deadline.daemon = True
@@ -91,7 +92,7 @@ def _ask(connection: http.client.HTTPConnection, path: str) -> tuple[int, str]:
         deadline.cancel()
         connection.close()
     if expired.is_set():
-        # http.client takes headers that break off for complete.
+        # http.client accepts headers that break off as complete.
         raise _ProbeError(_LATE)
     return response.status, " ".join(text.split())
 
@@ -111,7 +112,7 @@ def _cause(error: Exception) -> str:
 
 
 class _VerifiedAs(http.client.HTTPSConnection):
-    """A connection whose server must show a certificate for another name than it is reached by."""
+    """A connection to a server whose certificate is for another name than its address."""
 
     def __init__(self, host: str, port: int | None, name: str, context: ssl.SSLContext) -> None:
         super().__init__(host, port, timeout=PROBE_SECONDS, context=context)
@@ -124,7 +125,7 @@ class _VerifiedAs(http.client.HTTPSConnection):
 
 
 def _context(extender: Mapping[str, Any], tls: Mapping[str, Any]) -> ssl.SSLContext:
-    """What pkg/scheduler/extender.go makeTransport sets up, v1.36.2."""
+    """TLS as pkg/scheduler/extender.go makeTransport sets it up, v1.36.2."""
     try:
         context = ssl.create_default_context()
         has_ca = tls.get("caFile") or tls.get("caData")
@@ -142,7 +143,7 @@ def _context(extender: Mapping[str, Any], tls: Mapping[str, Any]) -> ssl.SSLCont
 
 
 def _encrypted() -> str:
-    """Asked for a password, which kube-scheduler has none of either."""
+    """Called for a password; kube-scheduler has none either."""
     raise ValueError("the key is encrypted")
 
 
@@ -154,7 +155,7 @@ def _ca(tls: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _file(tls: Mapping[str, Any], part: str) -> Iterator[str | None]:
-    """The certificate or key as a file, for OpenSSL reads them from nothing else."""
+    """The certificate or key as a file, since OpenSSL reads them only from files."""
     inline = tls.get(f"{part}Data")
     if not inline:
         name = str(tls[f"{part}File"]) if tls.get(f"{part}File") else None

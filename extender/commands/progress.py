@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-#: Who waits for less needs no word.
+#: A command that takes less shows no progress.
 PATIENCE_SECONDS: Final = 1.0
 _REFRESH_SECONDS: Final = 0.2
 _ERASE: Final = "\r\x1b[K"
@@ -21,7 +21,7 @@ class Progress:
 
     @contextmanager
     def showing(self, describe: Callable[[], str]) -> Iterator[None]:
-        """While the block runs, tell what `describe` says."""
+        """While the block runs, show what `describe` returns."""
         if not self._shown:
             yield
             return
@@ -47,6 +47,6 @@ class Progress:
 
 
 def _write(text: str) -> None:
-    # A terminal that is gone is no reason to end.
+    # If the terminal is gone, the command goes on.
     with suppress(OSError):
         print(text, end="", file=sys.stderr, flush=True)

@@ -1,1 +1,1 @@
-"""What people and their programs read: the JSON of debug answers, and tables for a terminal."""
+"""What people and scripts read: the JSON of debug answers, and tables for a terminal."""

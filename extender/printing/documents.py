@@ -1,7 +1,7 @@
 """The JSON shapes of the debug answers, the same from an endpoint and from a command.
 
-Keys are those of the interface; what a list adds for people (scores, state, leftOut) stands
-beside them.
+The keys are those of the interface; a list may have further ones for people (scores, state,
+leftOut).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,7 +62,7 @@ def _left_out(group: ReasonGroup) -> int:
 
 
 def nodes_document(explanation: Explanation) -> Mapping[str, str]:
-    """By node its reason, empty where it fits."""
+    """Each node's reason, empty where the pod fits."""
     found = dict.fromkeys(explanation.passing, "")
     for group in explanation.reasons:
         found.update(dict.fromkeys(group.nodes, group.text))
@@ -79,7 +79,7 @@ def scores_document(scores: Iterable[tuple[bytes, NodeScore]]) -> Mapping[str, o
 def classes_document(
     snapshot: Snapshot, matching: Mapping[str, int], findings: Iterable[Finding]
 ) -> Document:
-    """Every class by name, with how many nodes match it, and the findings that are about it."""
+    """Every class by name, with the number of nodes that match it, and the findings about it."""
     warnings = _warnings_by_class(findings)
     classes = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
     total = len(snapshot.nodes)
@@ -97,7 +97,7 @@ def class_document(
     matching: Mapping[str, int],
     findings: Iterable[Finding],
 ) -> Document:
-    """One class of the snapshot, as it stands in the list of all."""
+    """One class of the snapshot, as in the list of all."""
     name, total = runtime_class.name, len(snapshot.nodes)
     warnings = _warnings_by_class(findings).get(name, [])
     return _class_document(runtime_class, matching.get(name, 0), total, warnings)
@@ -128,7 +128,7 @@ def _class_document(
 
 
 def states_of(names: Iterable[bytes], snapshot: Snapshot) -> Mapping[bytes, Sequence[str]]:
-    """How those of the nodes are that something is to be said of."""
+    """The states of those nodes that have any, such as a condition taint."""
     states = {}
     for name in names:
         shape = snapshot.shape(name)

@@ -33,7 +33,7 @@ def findings_document(findings: Sequence[Finding]) -> dict[str, object]:
 
 
 def findings_text(findings: Sequence[Finding], looked_at: str, screen: Screen) -> str:
-    """Each finding in three lines: what, why it hurts, what mends it; then how many."""
+    """Each finding in three lines: what, why it matters, how to fix it; then their number."""
     parts = []
     for each in findings:
         label = f"{each.severity.value}: "
@@ -51,7 +51,7 @@ def findings_text(findings: Sequence[Finding], looked_at: str, screen: Screen) -
 
 
 def _fix(screen: Screen, text: str) -> str:
-    """In one line if it is a command or a field: those are meant to be copied."""
+    """On one line if it is a command or a field, to be copied."""
     if _COPIED.match(text):
         return f"  fix: {text}\n"
     return paragraph(screen, text, "       ", "  fix: ")

@@ -1,4 +1,4 @@
-"""What somebody may have meant who asked for something that does not exist."""
+"""Suggestions for a name that does not exist."""
 
 from bisect import bisect
 from collections.abc import Iterable
@@ -7,8 +7,8 @@ from typing import Final
 
 from extender.verdict import MAX_QUOTED, shown
 
-#: Names told, and compared at the most: of more, those next to the asked one in the alphabet.
-#: Comparing two names takes some 20 µs, so 400 of them 10 ms.
+#: How many names are suggested, and how many are compared: if there are more, those next to the
+#: given one in the alphabet. Comparing two names takes some 20 µs, so 400 take 10 ms.
 _TOLD: Final = 3
 _COMPARED: Final = 400
 

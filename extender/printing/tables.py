@@ -10,19 +10,19 @@ from enum import Enum
 from itertools import zip_longest
 from typing import Final
 
-#: Between two columns, as kubectl has it.
+#: Between two columns, as in kubectl.
 _GAP: Final = "   "
 
 #: A column is not made narrower than this, nor than its longest word; on a terminal that is
 #: narrower still, lines overflow.
 _LEAST: Final = 8
 
-#: Where nothing says how wide the reader's terminal is.
+#: The width where that of the reader's terminal is not known.
 DEFAULT_WIDTH: Final = 100
 
 
 class Colour(Enum):
-    """What a colour means; the value is its SGR code."""
+    """A colour by its meaning; the value is its SGR code."""
 
     GOOD = "32"
     BAD = "31"
@@ -33,7 +33,7 @@ class Colour(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What is printed on: its width in characters, and whether it shows colours."""
+    """The screen that is printed on: its width in characters, and whether it shows colours."""
 
     width: int = DEFAULT_WIDTH
     colours: bool = False
@@ -52,7 +52,7 @@ Row = Sequence[str | Cell]
 
 
 def table(screen: Screen, headers: Sequence[str], rows: Sequence[Row]) -> str:
-    """The rows under their headers, a line or more each; nothing but "none" without rows."""
+    """The rows under their headers, each on one line or more; only "none" without rows."""
     if not rows:
         return "none\n"
     cells = [[Cell(header, Colour.STRONG) for header in headers]]
@@ -76,7 +76,7 @@ def _widths(natural: Sequence[int], least: Sequence[int], screen: Screen) -> Seq
         if not wrapping:
             break
         widest = max(wrapping, key=widths.__getitem__)
-        # Down to the second widest at once, then both, a character at a time.
+        # First down to the second widest column at once, then both by a character at a time.
         others = [widths[n] for n in wrapping if n != widest]
         floor = max(least[widest], max(others, default=0))
         cut = max(1, min(excess, widths[widest] - floor))
@@ -103,7 +103,7 @@ def _wrap(text: str, width: int) -> Sequence[str]:
 
 
 def paragraph(screen: Screen, text: str, indent: str = "", first: str | None = None) -> str:
-    """Text in lines that fit; first stands before the first line, indent before the others."""
+    """Text in lines that fit; `first` precedes the first line, `indent` the others."""
     return (
         textwrap.fill(
             text,

@@ -1,6 +1,6 @@
-"""The debug answers as text: made of their documents, so that text and JSON say the same.
+"""The debug answers as text: made from their documents, so that text and JSON agree.
 
-Whatever stems from a pod or the cluster passes `shown` on its way to a terminal.
+Everything from a pod or the cluster passes through `shown` before it reaches a terminal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,12 +27,12 @@ _MAX_TEXT: Final = 2000
 
 
 def _safe(text: object) -> str:
-    """Foreign text that may be longer than one name, without what moves a cursor."""
+    """Foreign text that may be longer than a name, without control characters."""
     return printable(str(text)[:_MAX_TEXT])
 
 
 def explanation_text(document: Document, screen: Screen) -> str:
-    """Why a pod fits or does not: the nodes by reason, what is required, what to mend."""
+    """Why a pod fits or does not: the nodes by reason, the requirements, the warnings."""
     name = document["runtimeClass"]
     unnamed = " (without a name)" if document["pod"].endswith("/") else ""
     head = f"{document.get('kind', 'Pod')} {shown(document['pod'])}{unnamed}" + (
@@ -59,7 +59,7 @@ def explanation_text(document: Document, screen: Screen) -> str:
 
 
 def _warning(screen: Screen, text: str) -> str:
-    """A warning that ends with something to copy has that on a line of its own, not wrapped."""
+    """What is to be copied at the end of a warning stands on a line of its own, not wrapped."""
     head, colon, rest = text.partition(": {")
     if not colon:
         return paragraph(screen, _safe(text), "  ", "- ")
@@ -138,7 +138,7 @@ def classes_text(document: Document, screen: Screen) -> str:
     ]
     headers = ("NAME", "HANDLER", "MATCHING", "OTHERS", "NODE SELECTOR")
     parts = [table(screen, headers, rows)]
-    # One that is about several classes is told once.
+    # A finding about several classes is shown once.
     warnings = dict.fromkeys(warning for each in document["items"] for warning in each["warnings"])
     if warnings:
         parts.append("\n" + _heading(screen, "Warnings:"))
@@ -147,7 +147,7 @@ def classes_text(document: Document, screen: Screen) -> str:
 
 
 def class_text(document: Document, screen: Screen) -> str:
-    """One RuntimeClass: its line of the list, and what the list has no room for."""
+    """One RuntimeClass: its line in the list, and what the list has no room for."""
     parts = [classes_text({"items": [document]}, screen)]
     rows: list[Row] = [["toleration", _safe(_toleration(each))] for each in document["tolerations"]]
     rows += [

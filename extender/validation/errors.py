@@ -1,4 +1,4 @@
-"""What a validation answers: field errors, in the words of the API server.
+"""The results of a validation: field errors, in the words of the API server.
 
 Upstream: k8s.io/apimachinery/pkg/util/validation/field/errors.go, v0.36.2.
 """
@@ -103,6 +103,6 @@ def _quoted_character(character: str) -> str:
 def go_json(value: object) -> str:
     """Encode as Go's encoding/json does: how anything but a plain string is shown.
 
-    A Go type derived from string (operator, effect, resource name, UID) is such a thing.
+    This includes Go types derived from string (operator, effect, resource name, UID).
     """
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_HTML_ESCAPES)

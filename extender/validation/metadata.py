@@ -45,7 +45,7 @@ _MANAGED_FIELDS_TEXTS = ("manager", "operation", "apiVersion", "fieldsType", "su
 
 @dataclass(frozen=True, slots=True)
 class ObjectMeta:
-    """What is validated of an object's metadata; "" and None stand for what is absent.
+    """The parts of an object's metadata that are validated; "" and None stand for absent ones.
 
     The times are in UTC; an owner is a dict in the order of its Go type.
     """
@@ -143,7 +143,7 @@ def metadata_errors(meta: ObjectMeta, field: str) -> list[FieldError]:
 def _annotation_errors(annotations: Mapping[str, str], field: str) -> list[FieldError]:
     errors = []
     for key in sorted(annotations):
-        # Go lowers one letter to one letter; this is the only one Python makes two of.
+        # Go lowers each letter to one letter; this is the only one of which Python makes two.
         lowered = key.replace("\u0130", "i").lower()
         errors += [invalid(field, go_quote(key), fault) for fault in label_key_faults(lowered)]
     size = sum(byte_length(key) + byte_length(value) for key, value in annotations.items())
@@ -227,5 +227,5 @@ def _manager_errors(manager: str, field: str) -> list[FieldError]:
 
 
 def _mask_trailing_dash(prefix: str) -> str:
-    # A prefix may end in a dash: the generated name goes on after it.
+    # A prefix may end in a dash, since the generated name continues after it.
     return f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix

@@ -1,8 +1,8 @@
 """Syntax of names, label keys and label values.
 
 Upstream: k8s.io/apimachinery v0.36.2, pkg/util/validation/validation.go (its texts count
-"characters") and pkg/api/validate/content/{kube,dns,decimal_int}.go (its texts count "bytes");
-both measure UTF-8 bytes. Each check returns the sentences for what is wrong, none if all is well.
+"characters") and pkg/api/validate/content/{kube,dns,decimal_int}.go (its texts count "bytes"); both
+measure UTF-8 bytes. Each check returns a sentence for each fault, none if the text is valid.
 """
 
 import re
@@ -19,7 +19,7 @@ _SUBDOMAIN = _LABEL + r"(\." + _LABEL + ")*"
 _NAME_PART = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE = f"({_NAME_PART})?"
 
-# Only ever used with fullmatch: "$" would let a trailing newline pass.
+# Used with fullmatch only: "$" would accept a trailing newline.
 _LABEL_RE = re.compile(_LABEL)
 _SUBDOMAIN_RE = re.compile(_SUBDOMAIN)
 _NAME_PART_RE = re.compile(_NAME_PART)
@@ -64,7 +64,7 @@ def dns1123_label_faults(text: str) -> list[str]:
 
 
 def dns1123_subdomain_faults(text: str, *, unit: str = "characters") -> list[str]:
-    """IsDNS1123Subdomain; `unit` is the word its author counts in."""
+    """IsDNS1123Subdomain; `unit` is the word for bytes in upstream's text."""
     faults = []
     if byte_length(text) > SUBDOMAIN_MAX_BYTES:
         faults.append(f"must be no more than {SUBDOMAIN_MAX_BYTES} {unit}")

@@ -28,7 +28,7 @@ from extender.validation.quantity import (
 
 HUGE_PAGES_PREFIX = "hugepages-"
 
-#: Where the amounts stand in a RuntimeClass.
+#: The path of the amounts in a RuntimeClass.
 _POD_FIXED: Final = "overhead.podFixed"
 
 #: Characters of an amount that are shown to a person.
@@ -88,16 +88,17 @@ def _read_quantity(value: object, field: str) -> str:
 
 
 def _quantity_text(value: object, field: str) -> str:
-    # A JSON number is taken by its text; bool is an int to Python.
+    # A JSON number is read as its text; bool is an int to Python.
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, str):
         return trimmed_quantity(read_text(value, field))
-    return go_json(None)  # no quantity: let the parser refuse it with Go's text
+    return go_json(None)  # not a quantity: the parser refuses it with Go's text
 
 
 def unreadable_amount(error: FieldError, obj: Mapping[str, Any]) -> str:
-    """The error of an amount that is no quantity, for a person: with the amount, without a grammar.
+    """The error of an amount that is no quantity, as a person reads it: with the amount, without
+    the grammar.
 
     obj is the RuntimeClass that has it. Empty for any other error.
     """
@@ -110,7 +111,7 @@ def unreadable_amount(error: FieldError, obj: Mapping[str, Any]) -> str:
 
 
 def overhead_errors(pod_fixed: Mapping[str, str], field: str) -> list[FieldError]:
-    """Errors of a decoded podFixed, in the order of the names (Go's is random)."""
+    """The errors of a decoded podFixed, in the order of the names (Go's order is random)."""
     errors = []
     for name, text in sorted(pod_fixed.items()):
         path = f"{field}.limits[{name}]"

@@ -1,9 +1,8 @@
 """Resource quantities: "500m", "1.5Gi", "1e3".
 
 Upstream: k8s.io/apimachinery/pkg/api/resource/{quantity,suffix,amount}.go, v0.36.2. A grammar
-stands before Decimal, which also takes what Go refuses ("1_0", "NaN", " 1", digits of other
-scripts). Go itself takes quantities without a digit ("m", ".", "-") for zero, against its own
-regular expression.
+guards Decimal, which also accepts what Go refuses ("1_0", "NaN", " 1", digits of other scripts). Go
+itself reads quantities without a digit ("m", ".", "-") as zero, against its own regular expression.
 """
 
 import re
@@ -16,7 +15,7 @@ _FORMAT_FAULT = (
 _NUMERIC_FAULT = "unable to parse numeric part of quantity"
 _SUFFIX_FAULT = "unable to parse quantity's suffix"
 
-# Possessive: a pod's author chooses the text, backtracking over it would be quadratic.
+# Possessive, because a pod's author chooses the text, and backtracking would be quadratic.
 _SCAN = re.compile(
     r"(?P<number>(?P<sign>[+-]?)0*+(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?)"
     r"(?P<suffix>[eEinumkKMGTP]*+[-+]?[0-9]*+)"
@@ -29,7 +28,7 @@ _BINARY_SUFFIXES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX_OF = {exponent: suffix for suffix, exponent in _DECIMAL_SUFFIXES.items()}
 _BINARY_SUFFIX_OF = {exponent: suffix for suffix, exponent in _BINARY_SUFFIXES.items()}
 
-# strings.TrimSpace, less what JSON text can't hold unescaped: Quantity reads the raw JSON.
+# Those of strings.TrimSpace, except what must be escaped in JSON: Quantity reads the raw JSON.
 _BLANKS = " \u0085\u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
 _NANO = Decimal("1E-9")
@@ -48,7 +47,7 @@ class _Notation(NamedTuple):
 
 
 class _Scanned(NamedTuple):
-    """A quantity taken apart; whole has no leading zeros and at least one digit."""
+    """The parts of a quantity; whole has no leading zeros and at least one digit."""
 
     number: str
     sign: str
@@ -79,16 +78,16 @@ def parse_quantity(text: str) -> Decimal:
 
 
 def amounts_equal_in_pods(a: str, b: str) -> bool:
-    """Whether two amounts of a resource are one in a pod: "100u" and "1m" are.
+    """Whether two amounts of a resource are equal in a pod, as "100u" and "1m" are.
 
-    kube-apiserver rounds a pod's amounts away from zero to thousandths, also those that a webhook
-    has put there, and leaves a RuntimeClass's as they are. Raises ValueError.
-    Upstream: pkg/apis/core/v1/defaults.go SetDefaults_ResourceList, v1.36.2.
+    kube-apiserver rounds a pod's amounts away from zero to thousandths, including those set by a
+    webhook, and leaves a RuntimeClass's as they are. Raises ValueError. Upstream:
+    pkg/apis/core/v1/defaults.go SetDefaults_ResourceList, v1.36.2.
     """
     return _in_thousandths(a) == _in_thousandths(b)
 
 
-#: More than any amount that kube-scheduler counts with; what is larger counts as this.
+#: Larger than any amount that kube-scheduler counts with; larger ones count as this.
 _MOST_BILLIONTHS = 2**63 * 10**9
 
 
@@ -119,9 +118,9 @@ def trimmed_quantity(text: str) -> str:
 
 
 def canonical_quantity(text: str) -> str:
-    """A quantity as the API server prints it: "-1000m" is "-1". Raises ValueError.
+    """A quantity as the API server prints it: "-1000m" becomes "-1". Raises ValueError.
 
-    Upstream: Quantity.String, v0.36.2; its slips too ("1000E" is printed as "1").
+    Upstream: Quantity.String, v0.36.2, including its mistakes ("1000E" is printed as "1").
     """
     scanned = _scan(text)
     value = _value(text, scanned)
@@ -131,7 +130,7 @@ def canonical_quantity(text: str) -> str:
         return "0"
     if scanned.notation.format == "binary" and value.copy_abs() >= 1024 and is_integral(value):
         return _binary_text(int(value))
-    # a small or broken binary quantity is printed as a decimal one
+    # a small or fractional binary quantity is printed as a decimal one
     return _decimal_text(value, in_exponent_form=scanned.notation.format == "exponent")
 
 
@@ -159,7 +158,7 @@ def _read_suffix(suffix: str) -> _Notation:
     exponent = int(f"{match[1]}{match[2] or '0'}")
     if not -(2**63) <= exponent < 2**63:
         raise ValueError(_SUFFIX_FAULT)
-    # Go cuts the exponent to an int32 without a word.
+    # Go silently cuts the exponent to an int32.
     return _Notation("exponent", (exponent + 2**31) % 2**32 - 2**31)
 
 
@@ -180,7 +179,7 @@ def _value(text: str, scanned: _Scanned) -> Decimal:
 
 
 def _rounded_up(value: Decimal, unit: Decimal) -> Decimal:
-    """Away from zero to a multiple of the unit, a power of ten."""
+    """Round away from zero to a multiple of the unit, a power of ten."""
     if not value:
         return value
     if value.adjusted() < unit.adjusted():

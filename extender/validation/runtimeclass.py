@@ -39,13 +39,12 @@ class _RuntimeClass:
 def validate_runtimeclass(obj: Mapping[str, object]) -> list[FieldError]:
     """Check a new RuntimeClass (node.k8s.io/v1) as kube-apiserver does on creation.
 
-    obj: decoded JSON or YAML, with values of any type anywhere; apiVersion, kind and unknown
-    fields are not looked at. Lt and Gt are refused in a RuntimeClass whether the gate
-    TaintTolerationComparisonOperators is on or off (v1.36.2).
-    The name has to be there: generateName alone is not enough, the name is generated before.
-    Never raises; an object that does not decode is a single FieldValueTypeInvalid. Where Go's
-    order is random (maps), errors come in the order of the keys.
-    Upstream: pkg/apis/node/validation.ValidateRuntimeClass, v1.36.2.
+    obj: decoded JSON or YAML, with values of any type; apiVersion, kind and unknown fields are
+    ignored. Lt and Gt are refused in a RuntimeClass whether the gate
+    TaintTolerationComparisonOperators is on or off (v1.36.2). The name is required: generateName
+    alone is not enough, since names are generated before validation. Never raises; an object that
+    does not decode is a single FieldValueTypeInvalid. Where Go's order is random (maps), errors
+    come in the order of the keys. Upstream: pkg/apis/node/validation.ValidateRuntimeClass, v1.36.2.
     """
     try:
         runtime_class = _decode(obj)
@@ -92,6 +91,6 @@ def _toleration_errors(tolerations: Sequence[Toleration], field: str) -> list[Fi
 
 
 def _shown(toleration: Toleration) -> str:
-    # The internal Go type has no JSON names: its fields show as they are called in Go.
+    # The internal Go type has no JSON names, so its fields appear under their Go names.
     names = ("Key", "Operator", "Value", "Effect", "TolerationSeconds")
     return go_json(dict(zip(names, toleration, strict=True)))

@@ -1,7 +1,7 @@
-"""The RuntimeClasses found by what a node has, and what they make of each shape of node.
+"""The RuntimeClasses indexed by what they ask of a node, and those that each shape serves.
 
-Of 1,000 classes few concern one node, and one installer may make 18 classes that ask the same of
-it: equal ones are judged once.
+Of 1,000 classes few concern one node, and one installer may create 18 classes with the same
+constraints: equal ones are judged once.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ Entry = tuple[str, str]
 #: nodeSelector and tolerations: what a class asks of a node, apart from its handler.
 ConstraintKey = tuple[tuple[Entry, ...], frozenset[Toleration]]
 
-#: Sets of taints and handlers that are remembered; a cluster has a few dozen.
+#: How many sets of taints and handlers are remembered; a cluster has a few dozen.
 _MAX_REMEMBERED: Final = 4096
 
 
@@ -34,7 +34,7 @@ def constraint_key(runtime_class: RuntimeClass) -> ConstraintKey:
 
 @dataclass(frozen=True, slots=True)
 class ClassGroup:
-    """RuntimeClasses of equal constraints and handler: what holds of one holds of all."""
+    """RuntimeClasses with equal constraints and handler: each node matches all of them or none."""
 
     names: tuple[str, ...]
     example: RuntimeClass
@@ -48,7 +48,7 @@ class ClassGroup:
 class Matching(NamedTuple):
     """The groups that match a shape, as indexes of ClassIndex.groups: by nodeSelector or without.
 
-    Shapes that differ in their labels only mostly share one tuple `without_selector`.
+    Shapes that differ only in their labels mostly share one tuple `without_selector`.
     """
 
     by_selector: tuple[int, ...] = ()
@@ -56,7 +56,7 @@ class Matching(NamedTuple):
 
 
 class ClassIndex:
-    """The groups by an entry of their nodeSelector. Safe to use from any thread."""
+    """The groups, indexed by an entry of their nodeSelector. Safe to use from any thread."""
 
     def __init__(self, runtime_classes: Iterable[RuntimeClass], check: HandlerCheck) -> None:
         runtime_classes = tuple(runtime_classes)
@@ -95,7 +95,7 @@ class ClassIndex:
         return Matching(by_selector, self._matching_without_selector(shape))
 
     def _matching_without_selector(self, shape: Shape) -> tuple[int, ...]:
-        # Labels play no part for these, and few nodes differ in what does.
+        # Labels don't matter to these classes, and few nodes differ in what does.
         bare = Shape(
             taints=tuple(taint for taint in shape.taints if not is_condition_taint(taint)),
             handlers=shape.handlers,
@@ -111,9 +111,9 @@ class ClassIndex:
         return found
 
     def served(self, shape: Shape) -> Iterator[ClassGroup]:
-        """The groups that match a node of this shape, where this says something about the node.
+        """The groups for which a node of this shape is special.
 
-        A class without nodeSelector matches every untainted node, which makes none of them special.
+        A class without nodeSelector matches every untainted node, so these are special for none.
         """
         matching = self.matching(shape)
         is_tainted = any(not is_condition_taint(taint) for taint in shape.taints)
@@ -127,7 +127,7 @@ class ClassIndex:
 
 @dataclass(frozen=True, slots=True)
 class KnownShapes(Generic[T]):
-    """What is known of a snapshot's shapes; found[shape id], found[0] is the unknown node's."""
+    """What was worked out for a snapshot's shapes, by shape id; found[0] is for unknown nodes."""
 
     runtime_classes: Mapping[str, RuntimeClass]
     shapes: tuple[Shape, ...]
@@ -136,15 +136,15 @@ class KnownShapes(Generic[T]):
 
 
 class ShapeMemo(Generic[T]):
-    """Works something out of each shape, and keeps it for as long as shapes and classes stay.
+    """Works out something for each shape, and keeps it while shapes and classes stay the same.
 
-    What it keeps is replaced whole: two threads that find it out of date do the same work twice.
+    It is replaced whole: two threads that find it out of date do the same work twice.
     """
 
     def __init__(
         self, check: HandlerCheck, work: Callable[[ClassIndex, Shape], T], unknown: T
     ) -> None:
-        """unknown: what is said of a node that is not known."""
+        """unknown: the value for a node that is not known."""
         self._check = check
         self._work = work
         self._known = KnownShapes({}, (), ClassIndex((), check), (unknown,))

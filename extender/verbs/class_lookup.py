@@ -8,30 +8,30 @@ from extender.undecided import WouldWaitError, not_synced
 
 
 class SnapshotSource(Protocol):
-    """Whoever keeps the snapshot; each read gives the newest."""
+    """Holds the newest snapshot."""
 
     @property
     def snapshot(self) -> Snapshot: ...
 
 
 class RuntimeClassLookup(Protocol):
-    """Asks for a class that the snapshot does not have (yet)."""
+    """Looks up a class that the snapshot does not have (yet)."""
 
     def __call__(self, name: str) -> RuntimeClass | None:
-        """None when there is no such class. Raises UndecidedError when nobody answers."""
+        """None when there is no such class. Raises UndecidedError without an answer."""
 
 
 def no_lookup(name: str) -> RuntimeClass | None:
-    """The snapshot is all there is, as with manifests."""
+    """There is nothing beside the snapshot, as with manifests."""
     return None
 
 
 def find_class(
     name: str, snapshot: Snapshot, lookup: RuntimeClassLookup, *, patient: bool = True
 ) -> RuntimeClass | None:
-    """The class of that name; None when it is empty or there is none.
+    """The class of that name; None when the name is empty or there is no such class.
 
-    Raises UndecidedError while the classes are not known, and unless patient WouldWaitError where
+    Raises UndecidedError while the classes are not synced and, unless patient, WouldWaitError where
     the API server has to be asked.
     """
     if not name:

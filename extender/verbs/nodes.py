@@ -1,6 +1,6 @@
-"""Which nodes can run which RuntimeClasses at all, no pod asked: for lists and gauges.
+"""Which nodes can run which RuntimeClasses, regardless of any pod: for lists and gauges.
 
-Checks 3 to 5 with the class's own tolerations, condition taints left aside
+Checks 3 to 5 with the class's own tolerations, ignoring condition taints
 (predicates.runtimeclass.Requirements.without_pod).
 """
 
@@ -45,8 +45,8 @@ class Support:
 
         nodes_of_group: Counter[int] = Counter()
         by_count: Counter[int] = Counter()
-        # The classes without a nodeSelector may be many, but few different sets of them occur;
-        # a set is one object, so its identity stands for it.
+        # There may be many classes without a nodeSelector, but few different sets of them occur. A
+        # set is one object, so its identity represents it.
         shared = {id(each.without_selector): each.without_selector for each in known.found}
         sizes = {each: classes_in(others) for each, others in shared.items()}
         nodes_of_shared: Counter[int] = Counter()
@@ -104,7 +104,7 @@ def nodes_of_class(runtime_class: RuntimeClass, snapshot: Snapshot, policy: Poli
 def verdicts_of_class(
     runtime_class: RuntimeClass, shapes: Sequence[Shape], policy: Policy
 ) -> VerdictTable:
-    """Whether nodes of each shape can run the class, no pod asked."""
+    """Whether nodes of each shape can run the class, regardless of any pod."""
     requirements = Requirements.without_pod(runtime_class, policy.handler_check)
     return extend_table(EMPTY_TABLE, shapes, requirements.mismatch)
 
@@ -112,7 +112,7 @@ def verdicts_of_class(
 def classes_of_node(
     shape: Shape, runtime_classes: Iterable[RuntimeClass], policy: Policy
 ) -> Sequence[tuple[RuntimeClass, Reason | None]]:
-    """For each class in order why a node of this shape does not support it; None if it does."""
+    """Each class in order, and why a node of this shape does not support it; None if it does."""
     check = policy.handler_check
     return [
         (each, Requirements.without_pod(each, check).mismatch(shape)) for each in runtime_classes
@@ -120,6 +120,6 @@ def classes_of_node(
 
 
 def node_state(shape: Shape) -> Sequence[str]:
-    """How a node is at the moment, which says nothing about the classes it supports."""
+    """The current condition of a node, which does not affect the classes it supports."""
     taints = [str(taint) for taint in shape.taints if is_condition_taint(taint)]
     return [*taints, "unschedulable"] if shape.unschedulable else taints

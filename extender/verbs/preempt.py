@@ -1,9 +1,9 @@
 """The preempt verb: no pod is evicted from a node that can't run the newcomer.
 
-kube-scheduler's dry run of preemption asks its in-tree filters only
+kube-scheduler's dry run of preemption uses its in-tree filters only
 (pkg/scheduler/framework/preemption, v1.36.2), so it may choose a node that the filter verb would
-then refuse. Nodes that the pod's RuntimeClass does not match are dropped, the victims of the
-others come back as they were; none is ever added.
+then refuse. Nodes that the pod's RuntimeClass does not match are dropped; the victims on the others
+are returned unchanged, and none is ever added.
 """
 
 from collections.abc import Mapping, Sequence

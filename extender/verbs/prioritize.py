@@ -26,13 +26,13 @@ from extender.verbs.class_index import (
 #: extenderv1.MaxExtenderPriority.
 MAX_SCORE: Final = 10
 
-#: The cost of a node that is not known: none.
+#: Stands for the cost of a node that is not known.
 UNKNOWN_COST: Final = -1
 
-#: Stands for it where costs are bytes.
+#: The same where costs are bytes.
 _NO_COST: Final = 255
 
-#: By the lowest score: each score less that.
+#: For each lowest score, a table that subtracts it from a score.
 _ABOVE: Final = tuple(
     bytes(max(0, score - lowest) for score in range(MAX_SCORE + 1)).ljust(256, b"\0")
     for lowest in range(MAX_SCORE + 1)
@@ -55,20 +55,20 @@ class Scores:
 
     @property
     def above_lowest(self) -> bytes:
-        """For each node by how much it is above the lowest score of the request."""
+        """Each node's score less the lowest score of the request."""
         lowest = next((score for score in range(MAX_SCORE + 1) if score in self.scores), 0)
         return self.scores.translate(_ABOVE[lowest])
 
 
 @cache
 def _scores_above(least: int) -> bytes:
-    """The score by cost, where the cheapest node costs `least`; of an unknown node 0."""
+    """Scores indexed by cost, where the cheapest node costs `least`; 0 for an unknown node."""
     return bytes((*(_score(cost, least) for cost in range(_NO_COST)), 0))
 
 
 @dataclass(frozen=True, slots=True)
 class CostTable:
-    """By shape id, what a node costs the pods of a class; id 0 is the unknown node's.
+    """What a node costs the pods of a class, indexed by shape id; 0 is the unknown node's.
 
     codes are the costs as bytes, with _NO_COST for unknown nodes; None where a cost is no byte.
     """
@@ -78,7 +78,7 @@ class CostTable:
 
     @classmethod
     def of(cls, served: Iterable[frozenset[ConstraintKey]], own: ConstraintKey | None) -> Self:
-        """served has the constraints that each known shape serves, in the order of their ids."""
+        """served has the constraints that each known shape serves, in the order of shape ids."""
         costs = tuple(_cost(each, own) for each in served)
         fits = max(costs, default=0) < _NO_COST
         return cls((UNKNOWN_COST, *costs), bytes((_NO_COST, *costs)) if fits else None)
@@ -86,7 +86,7 @@ class CostTable:
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """The cost tables worked out so far, by class and by what the class asks for."""
+    """The cost tables worked out so far, by class and by constraints."""
 
     known: KnownShapes[frozenset[ConstraintKey]]
     by_class: dict[RuntimeClass | None, CostTable] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class _Costs:
 
 
 class Preferences:
-    """What nodes cost, worked out once per shape and set of RuntimeClasses.
+    """The costs of nodes, worked out once per shape and set of RuntimeClasses.
 
     Owned by the service, shared by prioritize and explain and by all their threads. The cost
     tables are added as pods ask for them, and dropped when shapes or RuntimeClasses change.
@@ -112,7 +112,7 @@ class Preferences:
             least = min((cost for cost in found if cost != UNKNOWN_COST), default=0)
             return Scores(bytes(_score(cost, least) for cost in found))
         found_codes = bytes(snapshot.nodes.translate(names, table.codes))
-        # Looking for a value stops at its first place; min() would look at every node.
+        # A search for a value stops at the first one; min() would look at every node.
         least = next((cost for cost in range(_NO_COST) if cost in found_codes), 0)
         return Scores(found_codes.translate(_scores_above(least)))
 
@@ -127,14 +127,14 @@ class Preferences:
         wanted, keys = index.wanted, index.wanted_keys
         for node in nodes:
             labels = node.labels
-            # Whichever of the two are fewer, what is wanted or what the node has.
+            # Go through the wanted keys or the node's labels, whichever are fewer.
             entries = (
                 [(key, labels[key]) for key in keys if key in labels]
                 if len(keys) < len(labels)
                 else labels.items()
             )
             found = tuple([entry for entry in entries if entry in wanted])
-            # By identity, as in match_nodes: nothing but the entries is hashed.
+            # Taints and handlers by identity, as in match_nodes: only the entries are hashed.
             state = (found, id(node.taints), id(node.handlers), node.is_docker)
             cost = known.get(state)
             if cost is None:

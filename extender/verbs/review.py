@@ -38,7 +38,7 @@ class RulesOfNamespaces(Protocol):
 
 
 class Operation(StrEnum):
-    """What kube-apiserver asks for; also the label of the metrics."""
+    """What a review is for; also the label of the metrics."""
 
     MUTATE = "mutate"
     VALIDATE = "validate"
@@ -67,7 +67,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """A class that the pod does not name itself.
+    """A class that was given to a pod that names none.
 
     origin: what gives it. refusal: why the pod can't have it; "" where it can.
     """
@@ -82,8 +82,8 @@ class _Given:
 class Reviewer:
     """Decides reviews. Used by all request threads at once.
 
-    namespace_rules is None where pods without a class stay without one. on_default is called
-    whenever the cluster's default class was looked for and found, with what is wrong with it or "".
+    namespace_rules is None where pods without a class stay without one. on_default is called with
+    each cluster default that was found: what is wrong with it, or "".
     """
 
     source: SnapshotSource
@@ -95,7 +95,7 @@ class Reviewer:
     def review(
         self, operation: Operation, asked: AdmissionRequest, *, patient: bool = True
     ) -> Answer:
-        """The answer to one review, whatever is in it.
+        """The answer to a review, whatever it contains.
 
         Unless patient, it raises WouldWaitError where the API server has to be asked.
         """
@@ -152,7 +152,7 @@ class Reviewer:
         return find_class(name, self.source.snapshot, self.lookup, patient=patient)
 
     def _default_class(self, pod: ReviewedPod, namespace: str) -> _Given | None:
-        """What a pod is given that names no class. Raises UndecidedError."""
+        """The class given to a pod that names none. Raises UndecidedError."""
         if self.namespace_rules is None or not takes_default(pod):
             return None
         rules = self.namespace_rules(namespace)

@@ -1,4 +1,4 @@
-"""The verdict for each node of a request, in columns: one code a node, and what codes mean."""
+"""The verdicts for a request's nodes in columns: a code for each node, a reason for each code."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,8 +10,8 @@ from extender.verdict import Code, Reason
 
 T = TypeVar("T")
 
-#: Different details an answer carries; the rest of the reasons take their plain form. The event
-#: that kube-scheduler makes of them is cut at 1,024 characters.
+#: How many reasons of an answer have details; the others take their plain form, since
+#: kube-scheduler cuts its event at 1,024 characters.
 MAX_DETAILS: Final = 8
 
 _BYTE_VALUES: Final = 256
@@ -48,21 +48,21 @@ class Verdicts(NamedTuple):
 
 
 class RefusalGroup(NamedTuple):
-    """The nodes that are refused with one text; codes are those of the verdicts in it."""
+    """The nodes that are refused with one text; codes are the verdict codes with this text."""
 
     text: str
     codes: tuple[int, ...]
     size: int
 
     def joined(self, other: "RefusalGroup | None") -> "RefusalGroup":
-        """With the nodes of another group, under this one's text."""
+        """This group with the nodes of another one added, under this one's text."""
         if other is None:
             return self
         return RefusalGroup(self.text, self.codes + other.codes, self.size + other.size)
 
 
 class Refusals(NamedTuple):
-    """The reasons of an answer: its texts, and how many nodes each short code has."""
+    """The refusals of an answer by text, and the number of nodes by short code."""
 
     groups: tuple[RefusalGroup, ...]
     counts: Mapping[Code, int]

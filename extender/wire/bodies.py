@@ -1,4 +1,4 @@
-"""What all formats share: how a body is read, what it may hold, and small documents for people."""
+"""What all formats share: reading a body, its limits, and small JSON documents."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,17 +20,17 @@ NULL: Final = Raw(b"null")
 #: Names or Nodes in one request: six times as many as the largest cluster known has.
 MAX_NAMES: Final = 1_000_000
 
-#: Values in a body that is not written as kube-scheduler writes it, beside one for so many bytes
-#: of it: a Node of 10 KB has 400, a list of 64 MiB of nothing but nulls would have 13 million, and
+#: The number of values in a body that kube-scheduler would not write like that, in addition to one
+#: per some bytes of it: a Node of 10 KB has 400, while 64 MiB of nulls would have 13 million, and
 #: take 1 GB.
 _FREE_VALUES: Final = MAX_NAMES
 _BYTES_A_VALUE: Final = 20
 
-#: Values in a Pod, which etcd keeps up to 1.5 MB of, three bytes for each at the least.
+#: The number of values in a Pod: etcd stores up to 1.5 MB, and a value takes at least three bytes.
 MAX_POD_VALUES: Final = 500_000
 
 
-#: A Pod's JSON of more bytes is read anew each time.
+#: A Pod whose JSON is larger is decoded again each time.
 MAX_LAST_POD: Final = 32 * 1024
 
 
@@ -39,7 +39,7 @@ class BadRequestError(ValueError):
 
 
 def run_of(names: Sequence[str]) -> NameRun:
-    """Any strings as a run of names: the content of their JSON array.
+    """A run of names made from any strings: the content of their JSON array.
 
     No JSON string holds an unescaped quote, so the separator can't occur within one.
     """
@@ -50,12 +50,12 @@ def run_of(names: Sequence[str]) -> NameRun:
 def top_level(body: bytes) -> dict[str, Raw]:
     """The top-level fields of a whole body, as `folded` gives them. Raises BadRequestError."""
     values = _FREE_VALUES + len(body) // _BYTES_A_VALUE
-    # Every value but the first of a list or an object stands behind a comma.
+    # Every value of a list or an object but the first follows a comma.
     if len(body) > _FREE_VALUES and body.count(b",") > values:
         raise BadRequestError(f"body: more than {values:,} values")
     fields = folded(body, "")
     if not body.isascii():
-        # As in _is_utf8; Nodes are given back unread.
+        # As in _is_utf8; Nodes are returned undecoded.
         try:
             body.decode()
         except UnicodeDecodeError as error:
@@ -66,12 +66,12 @@ def top_level(body: bytes) -> dict[str, Raw]:
 def folded(raw: bytes | Raw, place: str) -> dict[str, Raw]:
     """An object's fields by lower-case key; of keys that differ in case only, the last wins.
 
-    So encoding/json reads structs without tags. Raises BadRequestError.
+    That is how encoding/json reads structs without tags. Raises BadRequestError.
     """
     exact = decode_or_refuse(raw, dict[str, Raw], place)
     fields = {key.casefold(): value for key, value in exact.items()}
     if len(fields) < len(exact):
-        # A dict keeps the first place of a key that comes twice, so the order is read again.
+        # A dict keeps a repeated key at its first position, so the order is read again.
         try:
             pairs = json.loads(bytes(raw), object_pairs_hook=list, parse_int=str, parse_float=str)
         except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What POST /explain takes: a Pod as kubectl prints it, or ExtenderArgs as kube-scheduler sends."""
+"""The bodies of POST /explain: a Pod as kubectl prints it, or kube-scheduler's ExtenderArgs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from extender.wire.node_items import NodeItems
 
 @dataclass(frozen=True, slots=True)
 class ExplainArgs:
-    """A pod with its affinity and overhead; nodes is None where all known ones are meant."""
+    """A pod with its affinity and overhead; nodes is None for all known ones."""
 
     pod: Pod
     nodes: NameRun | NodeItems | None

@@ -1,8 +1,8 @@
-"""The Nodes of a request in mode Nodes: cut apart, read, and remembered for the next request.
+"""The Nodes of a request with whole Nodes: split, decoded, and remembered for the next request.
 
 kube-scheduler sends the same Nodes for each pod, of 10 KB and more each, and few have changed in
-between. An item that is byte for byte what came under its name before is not read again: it is the
-JSON object it was, so it also ends where that ended.
+between. An item with the same bytes as the last one of its name is not decoded again: it is the
+same JSON object, so it ends at the same length.
 """
 
 import threading
@@ -15,28 +15,29 @@ from msgspec import Raw
 from extender.decoding import DecodeError, NodeReader
 from extender.objects import Node
 
-#: What is remembered at most: bytes of items, each with what is made of it. 7,000 nodes of 12 KB
-#: with 30 labels.
+#: The limit of what is remembered: bytes of items, including the decoded nodes. 7,000 nodes of 12
+#: KB with 30 labels.
 DEFAULT_LIMIT: Final = 128 * 2**20
 
 #: Nodes in one request: more than the largest cluster known has.
 MAX_NODES: Final = 200_000
 
-#: Counted for what is kept with an item: its Node, and each label, taint and handler of that.
+#: The bytes counted for what is kept with an item: its Node, and each of its labels, taints and
+#: handlers.
 _NODE_SIZE: Final = 1024
 _PART_SIZE: Final = 160
 
 #: A DNS subdomain has no more characters.
 _MAX_NAME: Final = 253
 
-# What kube-scheduler sends: every Node has metadata, and begins with it, and that with the name.
+# What kube-scheduler sends: every Node begins with its metadata, and that with the name.
 _OPENING: Final = b'{"metadata":{'
 _OPENING_WITH_NAME: Final = _OPENING + b'"name":"'
 _CLOSING: Final = b"}"
 _BETWEEN: Final = _CLOSING + b"," + _OPENING
 _MARK: Final = b',"Nodes":{"metadata":{},"items":[' + _OPENING
 
-#: How the body of such a request ends.
+#: The end of such a request's body.
 ITEMS_END: Final = _CLOSING + b']},"NodeNames":null}'
 
 
@@ -46,7 +47,7 @@ class TooManyNodesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NodeItems:
-    """The Nodes of a request: each item as it came, and what is read of it."""
+    """The Nodes of a request: each item as it came, and the node decoded from it."""
 
     raw: Sequence[Raw | bytes]
     nodes: Sequence[Node]
@@ -60,23 +61,23 @@ class NodeItems:
 class _Seen:
     raw: bytes
     node: Node
-    #: The request that had it last.
+    #: The number of the last request that had this item.
     request: int
 
     @property
     def size(self) -> int:
-        """What it takes in memory, about."""
+        """About how many bytes of memory it takes."""
         parts = len(self.node.labels) + len(self.node.taints) + len(self.node.handlers)
         return len(self.raw) + _NODE_SIZE + _PART_SIZE * parts
 
 
 class SeenNodes:
-    """Items of earlier requests by the name that stands in them.
+    """Items of earlier requests by the name in them.
 
-    Shared by the threads of the server: readers see an entry whole or not at all, and whoever adds
-    one holds the lock. What is remembered stays within `limit` bytes: when there is no room, what
-    neither this request nor the last one had is dropped, and if that is not enough, an item is not
-    remembered, but read each time.
+    Shared by the threads of the server: readers see an entry whole or not at all, and a thread that
+    adds one holds the lock. All items together stay within `limit` bytes: when there is no room,
+    those of neither this request nor the last one are dropped, and if that is not enough, an item
+    is not remembered, but decoded each time.
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
@@ -93,7 +94,7 @@ class SeenNodes:
 
     @property
     def size(self) -> int:
-        """Bytes of the items and, about, of what is made of them."""
+        """About how many bytes the items take, including the decoded nodes."""
         return self._size
 
     def read(self, body: bytes, start: int) -> NodeItems | None:
@@ -131,7 +132,7 @@ class SeenNodes:
             first = end + 1
 
     def _read_item(self, item: bytes, name: bytes, request: int) -> _Seen | None:
-        # msgspec does not look at the encoding of what it skips.
+        # msgspec does not check the encoding of what it skips.
         if not item.isascii():
             return None
         with self._lock:
@@ -165,7 +166,7 @@ class SeenNodes:
 
 
 def _name_at(body: bytes, item: int) -> bytes:
-    """What seems to be the name of the item that begins here; nothing else rests on it."""
+    """What seems to be the name of the item that begins here; only finds the earlier item."""
     if not body.startswith(_OPENING_WITH_NAME, item):
         return b""
     start = item + len(_OPENING_WITH_NAME)
@@ -173,6 +174,6 @@ def _name_at(body: bytes, item: int) -> bytes:
 
 
 def find_items(body: bytes) -> tuple[int, int] | None:
-    """Where what stands before the items ends, and where the first one begins."""
+    """The end of what precedes the items, and the start of the first one."""
     mark = body.find(_MARK)
     return None if mark < 0 else (mark, mark + len(_MARK) - len(_OPENING))

@@ -48,7 +48,7 @@ class MetaVictims(
 
 
 class _WholePod(Struct, gc=False):
-    """A victim given whole: which pod it is, and nothing of what it asks for."""
+    """A victim given as a whole pod: only what identifies it."""
 
     metadata: RawMetadata | None = None
 
@@ -67,8 +67,8 @@ class _Victims(
     violations: _Int64 | None = None
 
 
-#: A body of the preempt verb: 200,000 candidates by UID, or 5,000 victims as whole pods. A map of
-#: nothing but nulls takes 15 times its size.
+#: The limit of a preempt body: 200,000 candidates by UID, or 5,000 victims as whole pods. A map of
+#: nothing but nulls takes 15 times its size in memory.
 MAX_PREEMPTION_BYTES: Final = 32 * 2**20
 
 # What kube-scheduler writes between the Pod and the victims.
@@ -85,7 +85,7 @@ _UID: Final[type[str | None]] = str | None  # type: ignore[assignment]
 
 @dataclass(frozen=True, slots=True)
 class PreemptionArgs:
-    """ExtenderPreemptionArgs: a pod, and by node name the pods that would have to go."""
+    """ExtenderPreemptionArgs: a pod, and by node name the pods that would be evicted."""
 
     pod: Pod
     victims: Mapping[str, MetaVictims]
@@ -116,13 +116,13 @@ def decode_preemption_args(body: bytes, last: LastPod | None = None) -> Preempti
 
 
 class _PodHead(Struct, forbid_unknown_fields=True):
-    """The body up to the victims, closed: nothing but a Pod."""
+    """The body up to the victims, with a brace to close it: nothing but a Pod."""
 
     Pod: RawPod
 
 
 def _as_kube_scheduler_sends(body: bytes, last: LastPod) -> PreemptionArgs | None:
-    """What comes with nodeCacheCapable: true, exactly as encoding/json writes it.
+    """A body of kube-scheduler with nodeCacheCapable: true, exactly as encoding/json writes it.
 
     If the part before the mark is, closed by a brace, a JSON object of nothing but a Pod, and the
     part behind it a JSON object of victims, then the whole is what it looks like. None for anything

@@ -18,7 +18,7 @@ from extender.wire.bodies import MAX_POD_VALUES, BadRequestError, bound_pod, enc
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 
-#: Values in a review: two Pods, as an update has, and what stands around them.
+#: The number of values in a review: two Pods, as in an update, and what surrounds them.
 MAX_REVIEW_VALUES: Final = 2 * MAX_POD_VALUES + 10_000
 
 _NULL: Final = Raw(b"null")
@@ -56,7 +56,7 @@ def decode_review(body: bytes) -> AdmissionRequest:
 
 
 def encode_answer(uid: str, answer: Answer) -> bytes:
-    """An AdmissionReview; `message` and `patch` stand in it as kube-apiserver reads them."""
+    """The AdmissionReview of an answer, with `message` and `patch` as kube-apiserver reads them."""
     response: dict[str, object] = {"uid": uid, "allowed": answer.code == HTTPStatus.OK}
     if answer.patch:
         response["patchType"] = "JSONPatch"
