@@ -91,6 +91,11 @@ class Metrics:
             ["operation", "outcome"],
             registry=registry,
         )
+        self.marked_pods = Counter(
+            f"{_PREFIX}_marked_pods_total",
+            "Pods that the webhook has marked for kube-scheduler (--mark-pods).",
+            registry=registry,
+        )
         build = Gauge(
             f"{_PREFIX}_build_info",
             "Always 1; the labels say what runs.",

@@ -1,6 +1,7 @@
 """The pod of a review, decoded piece by piece: for a pod without RuntimeClass little is needed."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from msgspec import Raw, Struct, field
@@ -21,6 +22,9 @@ T = TypeVar("T")
 
 _NULL: Final = Raw(b"null")
 
+#: What a container's resources hold amounts in.
+AMOUNTS: Final = ("requests", "limits")
+
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 OS_LABEL: Final = "kubernetes.io/os"
 WINDOWS: Final = "windows"
@@ -36,6 +40,8 @@ class _Spec(Struct, rename="camel"):
     node_selector: Raw = _NULL
     tolerations: Raw = _NULL
     topology_spread_constraints: Raw = _NULL
+    node_name: str | None = None
+    containers: Raw = _NULL
 
 
 class _Object(Struct):
@@ -57,6 +63,10 @@ class _Container(Struct, rename="camel"):
     security_context: _SecurityContext | None = None
 
 
+class _Resourced(Struct):
+    resources: dict[str, Raw] | None = None
+
+
 class _OS(Struct):
     name: str | None = None
 
@@ -73,6 +83,16 @@ class _Isolation(Struct, rename="camel"):
     ephemeral_containers: list[_Container | None] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The requests and the limits of a container, each where it is there and no null.
+
+    amounts is None where the container has no resources at all.
+    """
+
+    amounts: Mapping[str, Mapping[str, Raw]] | None = None
+
+
 class ReviewedPod:
     """A pod as admission sees it.
 
@@ -87,6 +107,8 @@ class ReviewedPod:
         self._spec = decode(whole.spec, _Spec, "Pod.spec") if self.has_spec else _Spec()
         #: None when the pod names no class; "" is a name, which no class has.
         self.runtime_class_name = self._spec.runtime_class_name
+        #: Whether it is bound already, as a mirror pod is.
+        self.has_node = bool(self._spec.node_name)
 
     def overhead(self) -> Mapping[str, str] | None:
         """The quantities by resource, each one readable; None where the pod has no overhead."""
@@ -130,6 +152,21 @@ class ReviewedPod:
             for each in raw or ()
             if each is not None
         )
+
+    def first_resources(self) -> Resources | None:
+        """What the first container asks for; None where there is no container."""
+        place = "Pod.spec.containers"
+        containers = _read(self._spec.containers, list[Raw], place)
+        if not containers or containers[0] == _NULL:
+            return None
+        resources = decode(containers[0], _Resourced, f"{place}[0]").resources
+        if resources is None:
+            return Resources()
+        read = {
+            key: _read(resources.get(key, _NULL), dict[str, Raw], f"{place}[0].resources.{key}")
+            for key in AMOUNTS
+        }
+        return Resources({key: each for key, each in read.items() if each is not None})
 
     def annotations(self) -> Mapping[str, str]:
         metadata = _read(self._metadata, _Metadata, "Pod.metadata") or _Metadata()

@@ -3,6 +3,7 @@
 import argparse
 from typing import Final
 
+from extender.admission.marking import MARK
 from extender.admission.merging import Merge
 from extender.commands.arguments import Command, add_policy_flags, policy_of, source_of
 from extender.flags import CommandParser, address, whole_number
@@ -79,6 +80,11 @@ def _add_webhook_flags(parser: CommandParser) -> None:
         default=False,
         help="give pods that name no RuntimeClass the default one of their namespace or cluster",
     )
+    parser.boolean_flag(
+        "--mark-pods",
+        default=False,
+        help=f"have pods with a RuntimeClass ask for {MARK}, for an extender's managedResources",
+    )
 
 
 def _webhook(_: str, flags: argparse.Namespace) -> int:
@@ -88,6 +94,7 @@ def _webhook(_: str, flags: argparse.Namespace) -> int:
             source=source_of(flags),
             merge=Merge(flags.merge),
             default_class=flags.default_class,
+            mark_pods=flags.mark_pods,
         )
     )
 

@@ -30,7 +30,8 @@ DEFAULT_MAX_REVIEW_BYTES: Final = 8 * 2**20
 class WebhookService:
     """Everything a route of the webhook may use, made once by the server.
 
-    namespace_rules is None where pods without a class stay without one.
+    namespace_rules is None where pods without a class stay without one. marks_pods: those with a
+    class are marked for kube-scheduler (admission.marking).
     """
 
     source: SnapshotSource
@@ -39,6 +40,7 @@ class WebhookService:
     merge: Merge = Merge.ALL
     lookup: RuntimeClassLookup = no_lookup
     namespace_rules: RulesOfNamespaces | None = None
+    marks_pods: bool = False
     serve_metrics: bool = True
 
 
@@ -62,6 +64,7 @@ class ReviewRoute:
     def __init__(self, reviewer: Reviewer, operation: Operation, metrics: Metrics) -> None:
         self._reviewer = reviewer
         self._operation = operation
+        self._marked = metrics.marked_pods
         counter = metrics.admission_requests
         self._outcomes = {
             outcome: counter.labels(operation.value, outcome.value) for outcome in Outcome
@@ -73,6 +76,8 @@ class ReviewRoute:
         if answer.code != HTTPStatus.OK:
             _log_refusal(self._operation, asked, answer)
         self._outcomes[answer.outcome].inc()
+        if answer.marked:
+            self._marked.inc()
         return [encode_answer(asked.uid or "", answer)], 0
 
 
@@ -84,6 +89,7 @@ def review_routes(service: WebhookService, threads: Threads) -> dict[bytes, Rout
         service.lookup,
         service.namespace_rules,
         _WarningLog(),
+        service.marks_pods,
     )
     return {
         f"/{operation.value}".encode(): VerbRoute(

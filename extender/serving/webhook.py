@@ -30,6 +30,7 @@ class WebhookOptions:
     source: SourceOptions = field(default_factory=SourceOptions)
     merge: Merge = Merge.ALL
     default_class: bool = False
+    mark_pods: bool = False
 
 
 def serve_webhook(options: WebhookOptions) -> int:
@@ -56,6 +57,7 @@ def _start(options: WebhookOptions, preloaded: Preloaded) -> Running:
         metrics=metrics,
         health=Health(lambda: store.snapshot, needs_nodes=False),
         merge=options.merge,
+        marks_pods=options.mark_pods,
         serve_metrics=options.listen.ops_bind is None,
     )
     source: Source

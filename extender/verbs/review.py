@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Protocol
+from typing import Final, Protocol
 
 from extender.admission.default_class import (
     cluster_default,
@@ -16,6 +16,7 @@ from extender.admission.default_class import (
     takes_default,
 )
 from extender.admission.json_patch import encode_patch, patch
+from extender.admission.marking import MARK, mark
 from extender.admission.merging import AdmissionRefusal, Changes, Merge, mutate, not_found, validate
 from extender.admission.namespace_rules import NamespaceRules
 from extender.admission.pod import ReviewedPod
@@ -27,6 +28,12 @@ from extender.verbs.class_lookup import (
     RuntimeClassLookup,
     SnapshotSource,
     find_class,
+)
+
+#: A pod that came past the mutating webhook is let in all the same.
+_UNMARKED: Final = (
+    f"the pod has a RuntimeClass and its first container does not ask for {MARK}: kube-scheduler"
+    " does not ask the RuntimeClass extender about it"
 )
 
 
@@ -56,13 +63,14 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An AdmissionResponse without its uid."""
+    """An AdmissionResponse without its uid. marked: the patch marks the pod."""
 
     outcome: Outcome
     patch: bytes = b""
     message: str = ""
     code: HTTPStatus = HTTPStatus.OK
     warnings: tuple[str, ...] = ()
+    marked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +92,7 @@ class Reviewer:
 
     namespace_rules is None where pods without a class stay without one. on_default is called with
     each cluster default that was found: what is wrong with it, or "".
+    marks_pods: pods with a class are marked (admission.marking).
     """
 
     source: SnapshotSource
@@ -91,6 +100,7 @@ class Reviewer:
     lookup: RuntimeClassLookup
     namespace_rules: RulesOfNamespaces | None
     on_default: Callable[[str], None]
+    marks_pods: bool = False
 
     def review(
         self, operation: Operation, asked: AdmissionRequest, *, patient: bool = True
@@ -127,9 +137,11 @@ class Reviewer:
                 changes = AdmissionRefusal(f"{changes.text} ({given.origin})")
             return _refused(changes, warnings)
         operations = patch(pod, replace(changes, runtime_class_name=given.name if given else None))
-        if not operations:
+        marks = mark(pod) if self.marks_pods else []
+        if not (operations or marks):
             return Answer(Outcome.ALLOWED)
-        return Answer(Outcome.PATCHED, patch=encode_patch(operations), warnings=warnings)
+        encoded = encode_patch([*operations, *marks])
+        return Answer(Outcome.PATCHED, patch=encoded, warnings=warnings, marked=bool(marks))
 
     def _changes(
         self, pod: ReviewedPod, name: str, given: _Given | None, patient: bool
@@ -145,7 +157,11 @@ class Reviewer:
         if name is not None and runtime_class is None:
             return _refused(not_found(name))
         refusal = validate(pod, runtime_class)
-        return Answer(Outcome.ALLOWED) if refusal is None else _refused(refusal)
+        if refusal is not None:
+            return _refused(refusal)
+        if name is not None and self.marks_pods and mark(pod):
+            return Answer(Outcome.ALLOWED, warnings=(_UNMARKED,))
+        return Answer(Outcome.ALLOWED)
 
     def _runtime_class(self, name: str, patient: bool) -> RuntimeClass | None:
         """None when there is no such class. Raises UndecidedError."""

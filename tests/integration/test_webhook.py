@@ -14,7 +14,7 @@ import pytest
 
 from tests.certificates import Authority
 from tests.processes import SAMPLES, Server, run, running, until
-from tests.reviews import response_of, review
+from tests.reviews import Response, response_of, review
 from tests.vectors_file import RECORDED, recorded
 
 CLUSTER = str(SAMPLES / "cluster")
@@ -255,3 +255,34 @@ def test_a_client_certificate_is_asked_for(tmp_path: Path) -> None:
         context.load_cert_chain(own.cert, own.key)
         with closing(Client(port, context)) as client:
             assert client.post("/mutate", review({}))[0] == 200
+
+
+def test_with_mark_pods_a_pod_with_a_class_asks_for_the_resource_and_is_counted() -> None:
+    flags = ("--bind", "127.0.0.1:0", "--manifests", CLUSTER, "--mark-pods")
+    container = {"name": "c", "image": "i"}
+    with running("webhook", *flags) as server:
+        until(lambda: server.request("GET", "/readyz")[0] == 200)
+        spec: dict[str, Any] = {"containers": [container]}
+        plain = {"metadata": {"name": "p"}, "spec": spec}
+        pod = {"metadata": {"name": "p"}, "spec": {**spec, "runtimeClassName": "runc"}}
+        assert _asked(server, "mutate", plain).operations is None
+        marked = _asked(server, "mutate", pod).applied_to(pod)
+        amounts = {"runtimeclass-extender/pod": "1"}
+        assert marked["spec"]["containers"][0]["resources"] == {
+            "requests": amounts,
+            "limits": amounts,
+        }
+        # What comes past the mutating webhook is let in, and whoever creates it is told.
+        answer = _asked(server, "validate", pod)
+        assert answer.allowed
+        (warning,) = answer.raw["warnings"]
+        assert "does not ask for runtimeclass-extender/pod" in warning
+        assert "warnings" not in _asked(server, "validate", marked).raw
+        _, metrics, _ = server.request("GET", "/metrics")
+        assert b"\nruntimeclass_extender_marked_pods_total 1.0\n" in metrics
+
+
+def _asked(server: Server, verb: str, pod: dict[str, Any]) -> Response:
+    status, answer, _ = server.request("POST", f"/{verb}", review(pod))
+    assert status == 200, answer
+    return response_of(answer)
