@@ -62,8 +62,14 @@ def test_kubectl_builds_it(folder: Path, prepared: Path) -> None:
     assert len(identities) == len(set(identities))
 
 
+_VARIANTS: Final = pytest.mark.parametrize(
+    "variant",
+    [f"{way}-plugin{marked}" for way in ("beside", "instead-of") for marked in ("", "-marked")],
+)
+
+
 @needs_kustomize
-@pytest.mark.parametrize("variant", ["beside-plugin", "instead-of-plugin"])
+@_VARIANTS
 def test_the_second_scheduler_gets_its_configuration(variant: str) -> None:
     built = build(FOLDER / "second-scheduler" / variant)
     (config,) = (each for each in built if each["kind"] == "ConfigMap")
@@ -76,7 +82,7 @@ def test_the_second_scheduler_gets_its_configuration(variant: str) -> None:
 
 
 @needs_kustomize
-@pytest.mark.parametrize("variant", ["beside-plugin", "instead-of-plugin"])
+@_VARIANTS
 def test_the_second_scheduler_may_hold_the_lease_that_its_configuration_names(variant: str) -> None:
     """As printed: kustomize writes new names into a Role's resourceNames, whatever they are of."""
     objects = build(FOLDER / "second-scheduler" / variant)
@@ -96,6 +102,31 @@ def test_the_second_scheduler_may_hold_the_lease_that_its_configuration_names(va
         ("get", lease["resourceName"]),
         ("update", lease["resourceName"]),
     }
+
+
+@needs_kustomize
+@_VARIANTS
+def test_only_pods_of_the_second_scheduler_are_marked_and_only_for_one_that_ignores_the_mark(
+    variant: str,
+) -> None:
+    objects = build(FOLDER / "second-scheduler" / variant)
+    config = yaml.safe_load(the("ConfigMap", objects)["data"]["kube-scheduler.yaml"])
+    policies = [each for each in objects if each["kind"] == "MutatingAdmissionPolicy"]
+    bindings = [each for each in objects if each["kind"] == "MutatingAdmissionPolicyBinding"]
+    if not variant.endswith("-marked"):
+        assert not [*policies, *bindings]
+        assert "managedResources" not in config["extenders"][0]
+        return
+    (policy,), (binding,), (profile,) = policies, bindings, config["profiles"]
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    # Not the name in policies/mark, which may be applied beside it for all schedulers.
+    (shipped,) = (
+        each for each in build(FOLDER / "policies" / "mark") if each["kind"] == policy["kind"]
+    )
+    assert policy["metadata"]["name"] != shipped["metadata"]["name"]
+    conditions = [each["expression"] for each in policy["spec"]["matchConditions"]]
+    assert conditions[:-1] == [each["expression"] for each in shipped["spec"]["matchConditions"]]
+    assert conditions[-1] == f'object.spec.schedulerName == "{profile["schedulerName"]}"'
 
 
 def _generated(folder: Path) -> set[str]:
@@ -137,6 +168,8 @@ def test_the_webhook_is_there_before_anything_waits_for_it(folder: Path, prepare
     deployment, service = the("Deployment", first), _serving(first)
     flags = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
     names = {each["metadata"]["name"] for each in second}
+    assert ("--mark-pods" in flags) is folder.name.endswith("-marked")
+    assert ("--merge=tolerations" in flags) is ("-instead-of-plugin" in folder.name)
     assert ("--default-class" in flags) is ("zzz-runtimeclass-extender-default-class" in names)
     for configuration in second:
         (webhook,) = configuration["webhooks"]
@@ -162,14 +195,20 @@ def _serving(objects: list[Json]) -> Json:
     return found
 
 
-def test_the_webhook_has_six_folders() -> None:
+def test_the_webhook_has_ten_folders() -> None:
     assert {folder.name for folder in WEBHOOK_FOLDERS} == {
         f"{certificate}{purpose}"
         for certificate in ("cert-manager", "openssl")
-        for purpose in ("", "-instead-of-plugin", "-default-class")
+        for purpose in (
+            "",
+            "-instead-of-plugin",
+            "-default-class",
+            "-marked",
+            "-instead-of-plugin-marked",
+        )
     }
     words = (FOLDER / "webhook" / "base" / "kustomization.yaml").read_text()
-    assert "one of the six folders" in words
+    assert "one of the ten folders" in words
 
 
 @needs_kustomize

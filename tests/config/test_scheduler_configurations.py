@@ -51,16 +51,24 @@ def _load(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return configuration, extender
 
 
-def test_each_way_has_one_beside_and_one_instead_of_the_plugin() -> None:
-    names = sorted(map(name_of, scheduler_configurations()))
-    assert names == [
-        "control-plane/node/kube-scheduler-beside-plugin.yaml",
-        "control-plane/node/kube-scheduler-instead-of-plugin.yaml",
-        "remote/kube-scheduler/beside-plugin.yaml",
-        "remote/kube-scheduler/instead-of-plugin.yaml",
-        "second-scheduler/beside-plugin/kube-scheduler.yaml",
-        "second-scheduler/instead-of-plugin/kube-scheduler.yaml",
-    ]
+def _is_for_marked_pods(file: Path) -> bool:
+    return "-marked" in name_of(file)
+
+
+def test_each_way_has_one_beside_and_one_instead_of_the_plugin_for_all_and_for_marked_pods() -> (
+    None
+):
+    names = set(map(name_of, scheduler_configurations()))
+    assert names == {
+        path.format(f"{way}-plugin{marked}")
+        for way in ("beside", "instead-of")
+        for marked in ("", "-marked")
+        for path in (
+            "control-plane/node/kube-scheduler-{}.yaml",
+            "remote/kube-scheduler/{}.yaml",
+            "second-scheduler/{}/kube-scheduler.yaml",
+        )
+    }
 
 
 @_ALL
@@ -72,18 +80,29 @@ def test_fields_are_those_of_the_api(file: Path) -> None:
 
 
 @_ALL
-def test_the_extender_is_asked_all_three_questions_by_names(file: Path) -> None:
+def test_pods_cost_a_call_of_the_filter_and_marked_ones_all_three_verbs(file: Path) -> None:
+    """Preempt is called where pods must give way only; a second call for each pod is a choice."""
     _, extender = _load(file)
-    verbs = {key: extender[key] for key in ("filterVerb", "prioritizeVerb", "preemptVerb")}
-    assert verbs == {
-        "filterVerb": "filter",
-        "prioritizeVerb": "prioritize",
-        "preemptVerb": "preempt",
-    }
-    assert extender["weight"] == 3
+    marked = _is_for_marked_pods(file)
+    verbs = {key: value for key, value in extender.items() if key.endswith("Verb")}
+    scoring = {"prioritizeVerb": "prioritize"} if marked else {}
+    assert verbs == {"filterVerb": "filter", "preemptVerb": "preempt", **scoring}
+    assert extender.get("weight") == (3 if marked else None)
     assert extender["nodeCacheCapable"] is True
-    assert "managedResources" not in extender
-    assert "bindVerb" not in extender
+    ignored = [{"name": "runtimeclass-extender/pod", "ignoredByScheduler": True}]
+    assert extender.get("managedResources") == (ignored if marked else None)
+
+
+@_ALL
+def test_the_lines_to_add_for_prioritize_are_those_that_are_commented_out(file: Path) -> None:
+    if _is_for_marked_pods(file):
+        return
+    text = file.read_text()
+    for line in ("prioritizeVerb: prioritize", "weight: 3"):
+        assert text.count(f"    # {line}\n") == 1
+        text = text.replace(f"# {line}", line)
+    (extender,) = yaml.safe_load(text)["extenders"]
+    assert (extender["prioritizeVerb"], extender["weight"]) == ("prioritize", 3)
 
 
 @_ALL
