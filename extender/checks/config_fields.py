@@ -16,12 +16,14 @@ class Circumstances:
     kubernetes_version: (major, minor), None where it is not known. broken_promises: whether nodes
     have the labels of a class but not its handler, None where no cluster was looked at. in_pod:
     whether kube-scheduler runs in a pod with a service account, None where nobody has said so.
+    untainted: the nodes that serve RuntimeClasses by their labels alone, beside others that do not.
     """
 
     admission_plugin: bool = True
     kubernetes_version: tuple[int, int] | None = None
     broken_promises: bool | None = None
     in_pod: bool | None = None
+    untainted: Sequence[str] = ()
 
 
 def read_object(value: object, place: str) -> Mapping[str, Any]:
@@ -39,3 +41,12 @@ def read_list(document: Mapping[str, Any], key: str, place: str = "") -> Sequenc
     if not isinstance(value, list):
         raise SchedulerConfigError(f"{place}{key}: expected a list, got {type(value).__name__}")
     return value
+
+
+def profiles_of(document: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    """(place, profile), of which there is one also where the file has none."""
+    profiles = [
+        (f"profiles[{index}]", read_object(each, f"profiles[{index}]"))
+        for index, each in enumerate(read_list(document, "profiles"))
+    ]
+    return profiles or [("the default profile", {})]

@@ -1,15 +1,15 @@
 """Whether kube-scheduler looks at enough nodes to find one of a RuntimeClass."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from extender.checks.config_fields import Circumstances, read_list, read_object
+from extender.checks.config_fields import Circumstances, profiles_of, read_list, read_object
 from extender.checks.finding import Finding, Severity
 
 
 def check_sampling(document: Mapping[str, Any], circumstances: Circumstances) -> Iterator[Finding]:
     everywhere = document.get("percentageOfNodesToScore")
-    for place, profile in _profiles(document):
+    for place, profile in profiles_of(document):
         own = profile.get("percentageOfNodesToScore")
         score = everywhere if own is None else own
         if score != 100:
@@ -23,14 +23,6 @@ def check_sampling(document: Mapping[str, Any], circumstances: Circumstances) ->
                 "pluginConfig: [{name: DefaultPreemption, args:"
                 " {minCandidateNodesPercentage: 100}}]",
             )
-
-
-def _profiles(document: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[str, Any]]]:
-    profiles = [
-        (f"profiles[{index}]", read_object(each, f"profiles[{index}]"))
-        for index, each in enumerate(read_list(document, "profiles"))
-    ]
-    return profiles or [("the default profile", {})]
 
 
 def _sampled_filter(place: str, score: object, circumstances: Circumstances) -> Iterator[Finding]:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from extender.admission.marking import MARK
+from extender.checks.batching import check_batching
 from extender.checks.client_connection import check_client_connection
 from extender.checks.config_fields import (
     Circumstances,
@@ -30,6 +32,9 @@ _AFFECTED: Final = ((1, 33), (1, 36))
 _LONGEST_SECONDS: Final = 5.0
 _SHORTEST_SECONDS: Final = 0.1
 
+#: Names given where a finding is about many nodes.
+_NAMED: Final = 5
+
 _OUR_PORT: Final = re.compile(r":8888(?:/|$)")
 _SCHEME: Final = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 #: A path that ends with a verb, to which kube-scheduler adds the verb once more.
@@ -46,11 +51,13 @@ def check_scheduler_config(
         findings.append(_no_extender())
     for place, extender in extenders:
         findings += _check_url(place, extender)
-        findings += _check_verbs(place, extender)
+        findings += _check_verbs(place, extender, circumstances)
         findings += _check_cache(place, extender, circumstances)
         findings += _check_scope(place, extender, circumstances)
         findings += _check_timeout(place, extender)
         findings += _check_tls(place, extender)
+    if extenders:
+        findings += check_batching(document, circumstances)
     findings += check_sampling(document, circumstances)
     findings += check_client_connection(document, circumstances)
     return findings
@@ -85,8 +92,8 @@ def _no_extender() -> Finding:
         "no-extender",
         "extenders is empty",
         "kube-scheduler asks nobody about RuntimeClasses",
-        'extenders: [{urlPrefix: "http://127.0.0.1:8888", filterVerb: filter, prioritizeVerb:'
-        " prioritize, weight: 3, preemptVerb: preempt, nodeCacheCapable: true}]",
+        'extenders: [{urlPrefix: "http://127.0.0.1:8888", filterVerb: filter, preemptVerb:'
+        " preempt, nodeCacheCapable: true}]",
     )
 
 
@@ -115,13 +122,26 @@ def _check_url(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
     )
 
 
-def _check_verbs(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
+def _check_verbs(
+    place: str, extender: Mapping[str, Any], circumstances: Circumstances
+) -> Iterator[Finding]:
     yield from _check_verb(
         place, extender, "filterVerb", "filter", "nobody asks which nodes match a RuntimeClass"
     )
-    yield from _check_verb(
-        place, extender, "prioritizeVerb", "prioritize", "plain pods take the special nodes"
-    )
+    untainted = circumstances.untainted
+    if extender.get("prioritizeVerb"):
+        yield from _check_verb(place, extender, "prioritizeVerb", "prioritize", "")
+    elif untainted and not is_for_marked_pods(extender):
+        serve = "1 node serves" if len(untainted) == 1 else f"{len(untainted)} nodes serve"
+        more = f" and {len(untainted) - _NAMED} more" if len(untainted) > _NAMED else ""
+        yield Finding(
+            Severity.WARNING,
+            "prioritize-verb",
+            f"{place}.prioritizeVerb is missing, and {serve} RuntimeClasses without a taint:"
+            f" {', '.join(map(shown, untainted[:_NAMED]))}{more}",
+            "plain pods take them",
+            "taint them, or (a second call for each pod): prioritizeVerb: prioritize, weight: 3",
+        )
     yield from _check_verb(
         place,
         extender,
@@ -153,7 +173,7 @@ def _is_positive(weight: object) -> bool:
 
 _MISSING_SEVERITY: Final = {
     "filterVerb": Severity.ERROR,
-    "prioritizeVerb": Severity.WARNING,
+    "prioritizeVerb": Severity.ERROR,
     "preemptVerb": Severity.ERROR,
 }
 
@@ -205,15 +225,7 @@ def _check_cache(
 def _check_scope(
     place: str, extender: Mapping[str, Any], circumstances: Circumstances
 ) -> Iterator[Finding]:
-    managed = read_list(extender, "managedResources", f"{place}.")
-    if managed:
-        yield Finding(
-            Severity.ERROR,
-            "managed-resources",
-            f"{place}.managedResources is not empty",
-            "only pods that ask for those resources are checked; a RuntimeClass is no resource",
-            "managedResources: []",
-        )
+    yield from _check_managed(place, extender)
     if extender.get("ignorable") is True and not circumstances.admission_plugin:
         yield Finding(
             Severity.ERROR,
@@ -221,6 +233,45 @@ def _check_scope(
             f"{place}.ignorable is true and there is no RuntimeClass admission plugin",
             "while the extender is down nothing enforces RuntimeClasses: every node passes",
             "ignorable: false",
+        )
+
+
+def is_for_marked_pods(extender: Mapping[str, Any]) -> bool:
+    """Whether it is asked only about pods that carry the mark, among others perhaps."""
+    return any(name == MARK for name, _ in _managed(extender))
+
+
+def ignores_mark(extender: Mapping[str, Any]) -> bool:
+    """Whether it takes the mark out of NodeResourcesFit."""
+    return any(name == MARK and ignored for name, ignored in _managed(extender))
+
+
+def _managed(extender: Mapping[str, Any], place: str = "") -> Sequence[tuple[object, bool]]:
+    """(name, ignoredByScheduler) of each."""
+    resources = [
+        read_object(each, f"{place}managedResources[{index}]")
+        for index, each in enumerate(read_list(extender, "managedResources", place))
+    ]
+    return [(each.get("name"), each.get("ignoredByScheduler") is True) for each in resources]
+
+
+def _check_managed(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
+    managed = _managed(extender, f"{place}.")
+    if managed and not is_for_marked_pods(extender):
+        yield Finding(
+            Severity.ERROR,
+            "managed-resources",
+            f"{place}.managedResources has no {MARK}",
+            "only pods that ask for those resources are checked; a RuntimeClass is no resource",
+            "managedResources: []",
+        )
+    elif managed and not ignores_mark(extender):
+        yield Finding(
+            Severity.ERROR,
+            "managed-resources",
+            f"{place}.managedResources has {MARK} without ignoredByScheduler",
+            f"no node has that resource: marked pods stay Pending with Insufficient {MARK}",
+            f"managedResources: [{{name: {MARK}, ignoredByScheduler: true}}]",
         )
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 from extender.checks.config_fields import Circumstances, SchedulerConfigError
@@ -13,6 +14,7 @@ from extender.checks.scheduler_config import (
     check_scheduler_config,
     our_extenders,
 )
+from extender.checks.special_nodes import untainted_special_nodes
 from extender.checks.strict_fields import duplicate_keys
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
 from extender.cluster.yaml_documents import YamlError, yaml_documents
@@ -108,8 +110,15 @@ def _check(program: str, flags: argparse.Namespace) -> int:
             looked_at.append("no namespaces, which may not be listed")
     if config is not None:
         broken = any(each.check == "handler-absent" for each in findings) if state else None
+        untainted: Sequence[str] = ()
+        if state is not None:
+            untainted = untainted_special_nodes(state.snapshot, policy_of(flags).handler_check)
         circumstances = Circumstances(
-            not flags.no_admission_plugin, flags.kubernetes_version, broken, flags.in_pod
+            not flags.no_admission_plugin,
+            flags.kubernetes_version,
+            broken,
+            flags.in_pod,
+            untainted,
         )
         findings += duplicate_keys(duplicates)
         findings += _check_config(flags.scheduler_config, config, circumstances, flags.probe)

@@ -17,6 +17,7 @@ from extender.checks.runtimeclasses import check_classes, check_pods, check_tole
 from extender.checks.scheduler_config import (
     check_scheduler_config,
 )
+from extender.checks.special_nodes import untainted_special_nodes
 from extender.cluster.store import SnapshotStore
 from extender.objects import Handler, Node, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.runtimeclass import HandlerCheck, Policy
@@ -54,6 +55,14 @@ GOOD: Final[dict[str, Any]] = {
     ],
 }
 
+#: With it pods have signatures, by which equal ones are told.
+UNSPREAD: Final[dict[str, Any]] = {
+    "pluginConfig": [
+        *GOOD["profiles"][0]["pluginConfig"],
+        {"name": "PodTopologySpread", "args": {"defaultingType": "List"}},
+    ]
+}
+
 ALONE: Final = Circumstances(admission_plugin=False, kubernetes_version=(1, 36))
 
 
@@ -87,7 +96,6 @@ def test_a_sound_configuration_has_no_findings(circumstances: Circumstances) -> 
         pytest.param(with_extender(filterVerb=None), "filter-verb", id="filterVerb missing"),
         pytest.param(with_extender(filterVerb="/filter"), "filter-verb", id="a slash too many"),
         pytest.param(with_extender(filterVerb="filters"), "filter-verb", id="misspelt"),
-        pytest.param(with_extender(prioritizeVerb=None), "prioritize-verb", id="no prioritizeVerb"),
         pytest.param(with_extender(prioritizeVerb="prioritise"), "prioritize-verb", id="British"),
         pytest.param(with_extender(preemptVerb=None), "preempt-verb", id="preemptVerb missing"),
         pytest.param(with_extender(preemptVerb="preemption"), "preempt-verb", id="preemption"),
@@ -101,6 +109,12 @@ def test_a_sound_configuration_has_no_findings(circumstances: Circumstances) -> 
         pytest.param(
             with_extender(managedResources=[{"name": "x/y"}]), "managed-resources", id="managed"
         ),
+        pytest.param(
+            with_extender(managedResources=[{"name": "runtimeclass-extender/pod"}]),
+            "managed-resources",
+            id="a mark that keeps its pods Pending",
+        ),
+        pytest.param(changed(profiles=[UNSPREAD]), "batching", id="batching switched off"),
         pytest.param(with_extender(httpTimeout="5.1s"), "timeout", id="timeout above 5 s"),
         pytest.param(with_extender(httpTimeout="1m"), "timeout", id="timeout of a minute"),
         pytest.param(with_extender(httpTimeout="99ms"), "timeout", id="timeout below 100 ms"),
@@ -133,6 +147,48 @@ def test_each_mistake_is_found_alone(document: dict[str, Any], check: str) -> No
     assert finding.what
     assert finding.why
     assert finding.fix
+
+
+@pytest.mark.parametrize(
+    ("document", "version"),
+    [
+        pytest.param(changed(profiles=[UNSPREAD]), (1, 34), id="no batching yet"),
+        pytest.param(
+            with_extender(
+                managedResources=[{"name": "runtimeclass-extender/pod", "ignoredByScheduler": True}]
+            ),
+            (1, 36),
+            id="only marked pods",
+        ),
+        pytest.param(with_extender(prioritizeVerb=None, weight=None), (1, 36), id="two verbs"),
+    ],
+)
+def test_what_costs_less_is_sound(document: dict[str, Any], version: tuple[int, int]) -> None:
+    assert found(document, replace(ALONE, kubernetes_version=version)) == []
+
+
+def test_without_prioritize_plain_pods_take_nodes_that_have_no_taint() -> None:
+    where = replace(ALONE, untainted=("n1", "n2"))
+    (finding,) = check_scheduler_config(with_extender(prioritizeVerb=None, weight=None), where)
+    assert (finding.check, finding.severity) == ("prioritize-verb", Severity.WARNING)
+    assert "2 nodes serve RuntimeClasses without a taint: n1, n2" in finding.what
+    assert found(GOOD, where) == []
+
+
+def test_special_nodes_are_those_that_cost_a_plain_pod_more_than_others_without_a_taint() -> None:
+    kata = RuntimeClass("kata", "kata", (("kata", "true"),))
+    tainted = (Taint("dedicated", "kata", "NoSchedule"),)
+    drained = (Taint("node.kubernetes.io/not-ready", "", "NoSchedule"),)
+    plain = Node("plain")
+    labelled = [
+        Node("b", {"kata": "true"}),
+        Node("a", {"kata": "true"}, drained),
+        Node("tainted", {"kata": "true"}, tainted),
+    ]
+    for nodes, expected in ((labelled, []), ([plain], []), ([plain, *labelled], ["a", "b"])):
+        store = SnapshotStore()
+        store.replace_all(nodes, [kata])
+        assert untainted_special_nodes(store.snapshot, HandlerCheck.AUTO) == expected
 
 
 @pytest.mark.parametrize("timeout", ["100ms", "0.1s", "5s", "4s999ms", "0", "5000ms"])

@@ -1,0 +1,46 @@
+"""Whether an extender takes OpportunisticBatching from pods that profit by it.
+
+Any extender switches it off for all profiles (framework/runtime/framework.go,
+computeBatchablePlugins). That matters where pods have a signature to be compared by, which they
+have not while PodTopologySpread has default constraints (podtopologyspread/plugin.go, SignPod), as
+it has unless it is told otherwise. All of v1.36.2.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from extender.checks.config_fields import Circumstances, profiles_of, read_list, read_object
+from extender.checks.finding import Finding, Severity
+
+#: The first version that batches by default.
+_SINCE: Final = (1, 35)
+
+_SPREAD: Final = "PodTopologySpread"
+
+
+def check_batching(document: Mapping[str, Any], circumstances: Circumstances) -> Iterator[Finding]:
+    """For a configuration that has extenders."""
+    version = circumstances.kubernetes_version
+    if version is not None and version < _SINCE:
+        return
+    for place, profile in profiles_of(document):
+        if _pods_have_signatures(place, profile):
+            yield Finding(
+                Severity.ADVICE,
+                "batching",
+                f"{place} has no default topology spread constraints, with which kube-scheduler"
+                " 1.35 and later places equal pods that get a node each in batches, and extenders"
+                " is not empty",
+                "any extender switches that off, for all profiles",
+                "leave such pods to a kube-scheduler without extenders, and pods with a"
+                " RuntimeClass to a second one (docs/scheduler-cost.md)",
+            )
+
+
+def _pods_have_signatures(place: str, profile: Mapping[str, Any]) -> bool:
+    for index, each in enumerate(read_list(profile, "pluginConfig", f"{place}.")):
+        config = read_object(each, f"{place}.pluginConfig[{index}]")
+        if config.get("name") == _SPREAD:
+            args = read_object(config.get("args"), f"{place}.pluginConfig[{index}].args")
+            return args.get("defaultingType") == "List" and not args.get("defaultConstraints")
+    return False
