@@ -49,7 +49,7 @@ bench-webhook: $(READY) ## Time the admission webhook, 50 pods a second
 $(LOADTEST_READY): setup.cfg $(READY)
 	@echo "setting up $(LOADTEST) (a minute on the first run) ..."
 	$(PYTHON) -m venv $(LOADTEST)
-	$(LOADTEST)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[loadtest]'
+	$(LOADTEST)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[loadtest,test]'
 	@touch $@
 
 .PHONY: loadtest
@@ -80,8 +80,12 @@ bench-memory: $(READY) ## What bodies at the limit take, held against the manife
 bench-live: $(READY) ## Following a cluster of 65,000 nodes: start, heartbeats, watch restarts
 	$(BIN)/python -m loadtest.live $(FLAGS)
 
+.PHONY: bench-scheduler
+bench-scheduler: $(LOADTEST_READY) ## Pods a second of the real kube-scheduler; FLAGS="--quick"
+	$(LOADTEST)/bin/python -m loadtest.scheduler $(FLAGS)
+
 .PHONY: bench-docs
-bench-docs: $(LOADTEST_READY) ## Put the output of bench, bench-growth and bench-start into docs/performance.md
+bench-docs: $(LOADTEST_READY) ## Put the output of the benchmarks into docs/performance.md
 	$(LOADTEST)/bin/python -m loadtest.publish
 
 .PHONY: image-steps

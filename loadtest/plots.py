@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import matplotlib
@@ -87,4 +88,20 @@ def plot_usage(samples: Sequence[tuple[float, Usage]], path: Path) -> None:
     for axes in (memory, counts):
         for line in axes.get_lines():
             line.set_marker("")
+    _save(figure, path)
+
+
+def plot_scheduler(shares: Mapping[str, Sequence[float]], path: Path) -> None:
+    """A bar for each configuration: its median share, with the least and most of all rounds."""
+    labels = list(shares)[::-1]
+    middles = [median(shares[label]) for label in labels]
+    spans = [
+        [middle - min(shares[label]) for label, middle in zip(labels, middles, strict=True)],
+        [max(shares[label]) - middle for label, middle in zip(labels, middles, strict=True)],
+    ]
+    figure, axes = pyplot.subplots(figsize=(10, 0.8 + 0.3 * len(labels)))
+    axes.barh(labels, middles, xerr=spans, color=_COLOURS["service"], ecolor="#888888")
+    axes.axvline(1.0, color=_COLOURS["floor"], linewidth=1)
+    axes.set_xlabel("pods a second, as a share of those without an extender")
+    axes.grid(alpha=0.3, axis="x")
     _save(figure, path)

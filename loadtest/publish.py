@@ -3,7 +3,8 @@
     make bench bench-growth bench-start && make bench-docs
 
 What stands between `<!-- NAME -->` and `<!-- end NAME -->` is replaced by loadtest/out/NAME.md,
-and the plots are copied to docs/performance/. Nothing there is written by hand.
+and the plots are copied to docs/performance/. Nothing there is written by hand. What has not been
+measured here stays as it is: not every machine has the programs for all of them.
 """
 
 import argparse
@@ -16,8 +17,8 @@ from typing import Final
 
 from loadtest.processes import OUT, ROOT
 
-NAMES: Final = ("bench", "growth", "start")
-PLOTS: Final = ("bench.png", "growth.png")
+NAMES: Final = ("bench", "growth", "start", "scheduler")
+PLOTS: Final = ("bench.png", "growth.png", "scheduler.png")
 DOCUMENT: Final = ROOT / "docs" / "performance.md"
 
 
@@ -36,18 +37,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--document", type=Path, default=DOCUMENT, metavar="FILE")
     flags = parser.parse_args(argv)
     document: Path = flags.document
+    out: Path = flags.out
+    names = [name for name in NAMES if (out / f"{name}.md").is_file()]
     try:
+        if not names:
+            raise ValueError(f"nothing to publish in {out}")
         text = document.read_text()
-        for name in NAMES:
-            text = with_output(text, name, (flags.out / f"{name}.md").read_text())
+        for name in names:
+            text = with_output(text, name, (out / f"{name}.md").read_text())
         plots = document.with_suffix("")
         plots.mkdir(exist_ok=True)
         for plot in PLOTS:
-            shutil.copyfile(flags.out / plot, plots / plot)
+            if (out / plot).is_file():
+                shutil.copyfile(out / plot, plots / plot)
         document.write_text(text)
     except (OSError, ValueError) as error:
         print(f"publish: {document}: {error}", file=sys.stderr)
         return 1
+    for name in NAMES:
+        print(f"{name}: {'published' if name in names else 'not measured, left as it was'}")
     return 0
 
 

@@ -71,6 +71,10 @@ class Program:
                 [str(ASSETS / name), *flags], stdout=output, stderr=output, cwd=folder
             )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def check(self) -> None:
         assert self._process.poll() is None, f"it ended: {self.log.read_text()[-3000:]}"
 
@@ -96,6 +100,7 @@ class Cluster:
         self._context = ssl.create_default_context(cafile=str(self.authority.cert))
         self._local = threading.local()
         self._apiserver: tuple[str, ...] = ()
+        self._connections: list[http.client.HTTPSConnection] = []
 
     @property
     def url(self) -> str:
@@ -108,8 +113,7 @@ class Cluster:
         self.apply(printed(FOLDER / "control-plane"))
 
     def stop(self) -> None:
-        connection = getattr(self._local, "connection", None)
-        if connection is not None:
+        for connection in self._connections:
             connection.close()
         for program in reversed(self._programs):
             program.stop()
@@ -132,7 +136,7 @@ class Cluster:
             f"--initial-cluster=default={peer}",
             "--unsafe-no-fsync",
         )
-        self._wait(etcd, lambda: _answers(self._etcd, "/health"))
+        self._wait(etcd, lambda: answers(self._etcd, "/health"))
 
     def _start_apiserver(self) -> None:
         serving = self.authority.issue("kube-apiserver")
@@ -232,29 +236,34 @@ class Cluster:
     @contextlib.contextmanager
     def scheduler(self, extender_url: str, **extender: Any) -> Iterator[Program]:
         """A kube-scheduler that asks the extender at a URL; keywords go into its configuration."""
-        configuration = {
+        asked = {
+            "urlPrefix": extender_url,
+            "filterVerb": "filter",
+            "prioritizeVerb": "prioritize",
+            "preemptVerb": "preempt",
+            "weight": 3,
+            "nodeCacheCapable": True,
+            "ignorable": False,
+            **extender,
+        }
+        configuration = {"percentageOfNodesToScore": 100, "extenders": [asked]}
+        with self.kube_scheduler(configuration) as program:
+            yield program
+
+    @contextlib.contextmanager
+    def kube_scheduler(self, configuration: Json, *flags: str, port: int = 0) -> Iterator[Program]:
+        """A kube-scheduler with that KubeSchedulerConfiguration, up to what it takes to start."""
+        whole = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False},
-            "clientConnection": {"kubeconfig": str(self.kubeconfig("scheduler"))},
-            "percentageOfNodesToScore": 100,
-            "extenders": [
-                {
-                    "urlPrefix": extender_url,
-                    "filterVerb": "filter",
-                    "prioritizeVerb": "prioritize",
-                    "preemptVerb": "preempt",
-                    "weight": 3,
-                    "nodeCacheCapable": True,
-                    "ignorable": False,
-                    **extender,
-                }
-            ],
+            **configuration,
         }
-        file = self.folder / "scheduler.json"
-        file.write_text(json.dumps(configuration))
-        (port,) = free_ports(1)
         own = str(self.kubeconfig("scheduler"))
+        whole["clientConnection"] = {"kubeconfig": own, **configuration.get("clientConnection", {})}
+        file = self.folder / "scheduler.json"
+        file.write_text(json.dumps(whole))
+        (port,) = (port,) if port else free_ports(1)
         program = Program(
             "kube-scheduler",
             self.folder,
@@ -264,9 +273,10 @@ class Cluster:
             "--bind-address=127.0.0.1",
             f"--secure-port={port}",
             f"--cert-dir={self.folder / 'certs'}",
+            *flags,
         )
         try:
-            self._wait(program, lambda: _answers(port, "/healthz", tls=True))
+            self._wait(program, lambda: answers(port, "/healthz", tls=True))
             yield program
         finally:
             program.stop()
@@ -288,6 +298,7 @@ class Cluster:
                 "127.0.0.1", self.port, context=self._context, timeout=20
             )
             self._local.connection = connection
+            self._connections.append(connection)
         try:
             connection.request(
                 method,
@@ -404,7 +415,7 @@ class Cluster:
         until(lambda: not any(self.get(path)["items"] for path in (PODS, NODES, RUNTIME_CLASSES)))
 
 
-def _answers(port: int, path: str, *, tls: bool = False) -> bool:
+def answers(port: int, path: str, *, tls: bool = False) -> bool:
     context = ssl._create_unverified_context() if tls else None
     connection = (
         http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=5)

@@ -1,0 +1,138 @@
+"""What the benchmark of kube-scheduler tries: kinds of pods, and what kube-scheduler is told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from extender.admission.marking import AMOUNT, MARK
+from loadtest import bodies
+from loadtest.generator import HALF_CLASS
+
+Json = dict[str, Any]
+
+#: kube-scheduler's own requests to the API server are 50 a second unless it is told otherwise:
+#: that would be the limit of every configuration.
+_QPS: Final = 10_000
+
+#: Of this much processor one fits on a node that has 64.
+_LARGE_CPU: Final = "40"
+
+#: The name of the service among the extenders that are compared.
+SERVICE: Final = "service"
+
+
+class Kind(StrEnum):
+    """What pods there are.
+
+    ONE_A_NODE: without a class, equal, and so large that each needs a node of its own, which is
+    what kube-scheduler's OpportunisticBatching is for.
+    """
+
+    PLAIN = "no class"
+    WITH_CLASS = "class"
+    ONE_A_NODE = "one a node"
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What kube-scheduler is told of the extender; without verbs there is none.
+
+    marked_only: managedResources. default_spread: PodTopologySpread has its default constraints
+    also for ONE_A_NODE. extender: the name of the one that is asked.
+    """
+
+    name: str
+    verbs: tuple[str, ...] = ()
+    marked_only: bool = False
+    all_nodes: bool = False
+    default_spread: bool = False
+    extender: str = SERVICE
+
+    def document(self, url: str, kind: Kind) -> Json:
+        """The KubeSchedulerConfiguration."""
+        document: Json = {"clientConnection": {"qps": _QPS, "burst": _QPS}}
+        if self.all_nodes:
+            document["percentageOfNodesToScore"] = 100
+        if kind is Kind.ONE_A_NODE and not self.default_spread:
+            # With the default constraints no pod has a signature (podtopologyspread/plugin.go).
+            args = {"defaultingType": "List", "defaultConstraints": []}
+            spread = {"name": "PodTopologySpread", "args": args}
+            profile = {"schedulerName": "default-scheduler", "pluginConfig": [spread]}
+            document["profiles"] = [profile]
+        if self.verbs:
+            extender: Json = {
+                "urlPrefix": url,
+                "nodeCacheCapable": True,
+                "ignorable": False,
+                "httpTimeout": "5s",
+                **{f"{verb}Verb": verb for verb in self.verbs},
+            }
+            if "prioritize" in self.verbs:
+                extender["weight"] = 3
+            if self.marked_only:
+                extender["managedResources"] = [{"name": MARK, "ignoredByScheduler": True}]
+            document["extenders"] = [extender]
+        return document
+
+
+def pod(serial: int, kind: Kind, *, marked: bool) -> Json:
+    """A pod of about 3 KB, as it is created."""
+    runtime_class = HALF_CLASS if kind is Kind.WITH_CLASS else ""
+    document = bodies.pod(serial, runtime_class)
+    metadata, spec = document["metadata"], document["spec"]
+    # Pods of one Deployment differ in their names alone.
+    labels = {"app.kubernetes.io/name": "web", "pod-template-hash": "54cbfc6b8d"}
+    created: Json = {"metadata": {"name": f"p{serial:06d}", "labels": labels}, "spec": spec}
+    created["metadata"]["annotations"] = metadata["annotations"]
+    resources = spec["containers"][0]["resources"]
+    if kind is Kind.ONE_A_NODE:
+        resources["requests"]["cpu"] = _LARGE_CPU
+    if marked and runtime_class:
+        resources["requests"][MARK] = resources["limits"][MARK] = AMOUNT
+    return created
+
+
+_FILTER: Final = ("filter",)
+_WITH_PREEMPT: Final = ("filter", "preempt")
+_ALL: Final = ("filter", "prioritize", "preempt")
+
+NONE: Final = Configuration("no extender")
+CONFIGURATIONS: Final = (
+    NONE,
+    Configuration("filter", _FILTER),
+    Configuration("filter, preempt", _WITH_PREEMPT),
+    Configuration("all three verbs", _ALL),
+    Configuration("marked pods only", _ALL, marked_only=True),
+)
+ALL_NODES: Final = (
+    Configuration("no extender, 100 %", all_nodes=True),
+    Configuration("filter, preempt, 100 %", _WITH_PREEMPT, all_nodes=True),
+    Configuration("all three verbs, 100 %", _ALL, all_nodes=True),
+)
+#: That OpportunisticBatching is off is seen with any extender; by default no pod has a signature.
+BATCHES: Final = (
+    NONE,
+    Configuration("no extender, default constraints", default_spread=True),
+    Configuration("filter", _FILTER),
+    Configuration("marked pods only", _ALL, marked_only=True),
+)
+
+
+def plan(also: Sequence[Configuration], *, quick: bool) -> list[tuple[Kind, Configuration]]:
+    """What is tried in each round."""
+    found = [(Kind.PLAIN, each) for each in (*CONFIGURATIONS, *also)]
+    found += [(Kind.WITH_CLASS, each) for each in (*CONFIGURATIONS, *also)]
+    if not quick:
+        found += [(Kind.PLAIN, each) for each in ALL_NODES]
+    return found + [(Kind.ONE_A_NODE, each) for each in BATCHES]
+
+
+def of_other(name: str) -> Configuration:
+    """Another extender, of which the filter is asked."""
+    return Configuration(f"filter of {name}", _FILTER, extender=name)
+
+
+def base_of(configuration: Configuration) -> Configuration:
+    """What a configuration is a share of."""
+    return ALL_NODES[0] if configuration.all_nodes else NONE

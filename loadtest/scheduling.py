@@ -1,0 +1,236 @@
+"""One kube-scheduler at work: started on a cluster of Pending pods, watched until all are bound.
+
+How fast it goes is read from its own log (a line for each pod it has bound, with microseconds),
+so that nobody has to watch pods meanwhile and take the processor for it.
+"""
+
+import http.client
+import re
+import ssl
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from loadtest import processes
+from loadtest.generator import Cluster as MadeUp
+from loadtest.processes import Effort, Server, ServerError
+from loadtest.scheduler_cases import SERVICE, Configuration, Kind, pod
+from loadtest.timing import Client
+from tests.e2e.cluster import PODS, Cluster, Program, free_ports
+from tests.fakes.apiserver import NODES, RUNTIME_CLASSES
+
+Json = dict[str, Any]
+
+#: One scheduler that binds nothing for so long is stuck.
+_STUCK_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 0.05
+
+#: The first pods are scheduled while caches fill; they don't count.
+_WARM_UP: Final = 0.1
+
+_CREATORS: Final = 4
+
+_BOUND: Final = b'"Successfully bound pod to node"'
+_TIME: Final = re.compile(rb"^I\d{4} (\d\d):(\d\d):(\d\d\.\d+) ")
+_SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
+
+_DAY: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Extender:
+    """One that runs: where it listens, and the process that answers."""
+
+    url: str
+    process: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What scheduling a lot of pods took; milliseconds are for a pod.
+
+    algorithm_ms: kube-scheduler's mean scheduling_algorithm_duration. requests: to the service.
+    hinted: share of the pods whose node OpportunisticBatching knew.
+    """
+
+    pods_per_second: float
+    algorithm_ms: float
+    scheduler_ms: float
+    extender_ms: float
+    requests: float
+    hinted: float
+
+
+class Bench:
+    """A control plane with nodes, on which one scheduler after the other is tried."""
+
+    def __init__(
+        self, cluster: Cluster, server: Server, others: Mapping[str, Extender] | None = None
+    ) -> None:
+        self._cluster = cluster
+        self._server = server
+        service = Extender(processes.url(server.address), server.answering)
+        self._extenders = {SERVICE: service, **(others or {})}
+        # For as long as the bench: each thread keeps a connection of its own.
+        self._pool = ThreadPoolExecutor(_CREATORS)
+
+    def add_nodes(self, made_up: MadeUp) -> Iterator[int]:
+        """Creates the nodes and RuntimeClasses, saying how many nodes there are meanwhile."""
+        for each in made_up.runtime_classes():
+            self._cluster.create(RUNTIME_CLASSES, each)
+        count = made_up.spec.nodes
+        added = self._pool.map(self._add_node, map(made_up.node, range(count)))
+        for done, _ in enumerate(added, 1):
+            yield done
+
+    def _add_node(self, node: Json) -> None:
+        room = {"cpu": "64", "memory": "256Gi", "pods": "1000"}
+        ready = {"type": "Ready", "status": "True", "reason": "x", "message": "x"}
+        status = {**node["status"], "capacity": room, "allocatable": room, "conditions": [ready]}
+        metadata = {key: node["metadata"][key] for key in ("name", "labels")}
+        self._cluster.create(NODES, {"metadata": metadata, "spec": node["spec"]})
+        self._cluster.patch(f"{NODES}/{metadata['name']}/status", {"status": status})
+
+    def run(self, configuration: Configuration, kind: Kind, pods: int) -> Run:
+        """Raises ServerError when not all pods are bound."""
+        made = (pod(serial, kind, marked=configuration.marked_only) for serial in range(pods))
+        for _ in self._pool.map(lambda each: self._cluster.create(PODS, each), made):
+            pass
+        try:
+            return self._schedule(configuration, kind, pods)
+        finally:
+            self._delete_pods()
+
+    def _schedule(self, configuration: Configuration, kind: Kind, pods: int) -> Run:
+        extender = self._extenders[configuration.extender]
+        (port,) = free_ports(1)
+        before = self._requests()
+        with self._cluster.kube_scheduler(
+            configuration.document(extender.url, kind),
+            "--v=2",
+            "--authorization-always-allow-paths=/healthz,/metrics",
+            port=port,
+        ) as program:
+            watch = _Watch(program, extender.process)
+            watch.until(round(pods * _WARM_UP))
+            begin = watch.efforts()
+            watch.until(pods)
+            end = watch.efforts()
+            metrics = self._metrics(port)
+        times = watch.times[round(pods * _WARM_UP) :]
+        # A handful of pods may all be bound between two looks.
+        counted = max(1, end.bound - begin.bound)
+        attempts = metrics.get("scheduler_scheduling_algorithm_duration_seconds_count", 0.0)
+        algorithm = metrics.get("scheduler_scheduling_algorithm_duration_seconds_sum", 0.0)
+        return Run(
+            pods_per_second=(len(times) - 1) / (times[-1] - times[0]),
+            algorithm_ms=1000 * algorithm / max(1.0, attempts),
+            scheduler_ms=1000 * (end.scheduler - begin.scheduler) / counted,
+            extender_ms=1000 * (end.extender - begin.extender) / counted,
+            requests=(self._requests() - before) / pods,
+            hinted=metrics.get("hint_used", 0.0) / pods,
+        )
+
+    def _metrics(self, port: int) -> Mapping[str, float]:
+        """Sums by name; the attempts of OpportunisticBatching by their results."""
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", port, context=ssl._create_unverified_context(), timeout=30
+        )
+        try:
+            connection.request("GET", "/metrics")
+            text = connection.getresponse().read().decode()
+        finally:
+            connection.close()
+        found: dict[str, float] = {}
+        for name, labels, value in _SAMPLE.findall(text):
+            result = re.search(r'result="(\w+)"', labels or "")
+            key = result[1] if name == "scheduler_batch_attempts_total" and result else name
+            found[key] = found.get(key, 0.0) + float(value)
+        return found
+
+    def _requests(self) -> float:
+        """What the service has answered to verbs."""
+        with Client(self._server.address) as client:
+            text = client.ask("metrics", b"", "GET").body.decode()
+        return sum(
+            float(value)
+            for name, labels, value in _SAMPLE.findall(text)
+            if name == "runtimeclass_extender_requests_total"
+            and re.search(r'verb="(filter|prioritize|preempt)"', labels)
+        )
+
+    def _delete_pods(self) -> None:
+        self._cluster.delete(PODS)
+        deadline = time.monotonic() + _STUCK_SECONDS
+        while self._cluster.get(f"{PODS}?limit=1")["items"]:
+            if time.monotonic() > deadline:
+                raise ServerError("pods were not deleted in time")
+            time.sleep(_POLL_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Efforts:
+    """Processor seconds since the processes began, and the pods bound by then."""
+
+    bound: int
+    scheduler: float
+    extender: float
+
+
+class _Watch:
+    """Follows a scheduler's log."""
+
+    def __init__(self, program: Program, extender: int) -> None:
+        self._program = program
+        self._extender = extender
+        self._rest = b""
+        self._read = 0
+        self.times: list[float] = []
+
+    def until(self, bound: int) -> None:
+        """Wait until so many pods are bound. Raises ServerError when that takes too long."""
+        deadline = time.monotonic() + _STUCK_SECONDS
+        while len(self.times) < bound:
+            if self._follow():
+                deadline = time.monotonic() + _STUCK_SECONDS
+            elif time.monotonic() > deadline:
+                raise ServerError(f"only {len(self.times)} pods bound: {_tail(self._program.log)}")
+            time.sleep(_POLL_SECONDS)
+
+    def efforts(self) -> _Efforts:
+        scheduler = Effort.of(self._program.pid).seconds
+        return _Efforts(len(self.times), scheduler, Effort.of(self._extender).seconds)
+
+    def _follow(self) -> bool:
+        """Whether there was news of bound pods."""
+        with self._program.log.open("rb") as log:
+            log.seek(self._read)
+            new = log.read()
+        self._read += len(new)
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        found = list(_bindings(lines))
+        for moment in found:
+            while self.times and moment < self.times[-1] - _DAY / 2:
+                moment += _DAY
+            self.times.append(moment)
+        return bool(found)
+
+
+def _bindings(lines: Sequence[bytes]) -> Iterator[float]:
+    """When each pod was bound, in seconds of the day; klog's lines of several threads are mixed."""
+    for line in lines:
+        if _BOUND in line and (match := _TIME.match(line)):
+            hours, minutes, seconds = match.groups()
+            yield int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()
+    return " / ".join(lines[-3:])
+
+
+def as_json(run: Run) -> Json:
+    return {key: round(getattr(run, key), 3) for key in Run.__slots__}
