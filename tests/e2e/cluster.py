@@ -351,8 +351,9 @@ class Cluster:
         *,
         taints: list[Json] | None = None,
         handlers: list[str] | None = None,
+        **status: Any,
     ) -> None:
-        """A node that is ready and has room for 100 pods."""
+        """A node that is ready and has room for 100 pods; more keywords go into its status."""
         self.create(
             NODES,
             {
@@ -364,10 +365,11 @@ class Cluster:
             },
         )
         room = {"cpu": "64", "memory": "256Gi", "pods": "1000"}
-        status: Json = {
+        status = {
             "capacity": room,
             "allocatable": room,
             "conditions": [{"type": "Ready", "status": "True", "reason": "x", "message": "x"}],
+            **status,
         }
         if handlers is not None:
             status["runtimeHandlers"] = [{"name": each} for each in handlers]
@@ -386,6 +388,11 @@ class Cluster:
             PODS,
             {"metadata": {"name": name}, "spec": {"containers": [container], **chosen, **spec}},
         )
+
+    @property
+    def minor(self) -> int:
+        """Of Kubernetes 1."""
+        return int(str(self.get("/version")["minor"]).rstrip("+"))
 
     def pod(self, name: str) -> Json:
         return self.get(f"{PODS}/{quote(name)}")
