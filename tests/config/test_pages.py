@@ -190,3 +190,33 @@ def test_the_control_plane_page_says_which_findings_should_stop_an_installer() -
     )
     assert "An `error` should stop you" in step
     assert "`self-set-label`" in step
+
+
+@pytest.mark.parametrize(
+    ("rejection", "judged"),
+    [
+        ("PodOSNotSupported", "yes, code `os`"),
+        ("PodOSSelectorNodeLabelDoesNotMatch", "yes, code `os`"),
+        ("SupplementalGroupsPolicyNotSupported", "yes, code `node_feature`"),
+        ("PodLevelResourcesNotSupported`, on Windows", "code `node_feature`"),
+        ("UserNamespacesSupport", "`strict`"),
+        ("PodFeatureUnsupported", "code `pod_features`"),
+        ("SysctlForbidden", "no: "),
+        ("`AppArmor`", "no: "),
+        ("TopologyAffinityError", "no: "),
+    ],
+)
+def test_each_rejection_of_a_kubelet_has_a_row_that_says_whether_it_is_judged(
+    rejection: str, judged: str
+) -> None:
+    rows = [row for row in _page("docs/kubelet.md").splitlines() if row.startswith("|")]
+    (row,) = (row for row in rows if rejection in row.split("|")[1])
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert len(cells) == 5
+    assert judged in cells[-1]
+
+
+def test_each_version_of_the_kubelet_since_1_28_has_a_row() -> None:
+    table = _section("docs/kubelet.md", "## What kubelets tell, by version")
+    told = re.findall(r"^\| (1\.[0-9., ]+) \|", table, re.MULTILINE)
+    assert ", ".join(told) == ", ".join(f"1.{minor}" for minor in range(28, 37))
