@@ -7,7 +7,7 @@ tests/e2e/test_policies.py holds the two together.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from extender.verdict import shown
 
@@ -19,6 +19,10 @@ DEFAULT_ANNOTATION: Final = f"{_PREFIX}default-class"
 ALLOWED_ANNOTATION: Final = f"{_PREFIX}allowed-classes"
 #: "true": a pod must name a class.
 REQUIRED_ANNOTATION: Final = f"{_PREFIX}required"
+
+#: The ValidatingAdmissionPolicies that bring the rules into force.
+ALLOWED_POLICY: Final = "runtimeclass-extender-allowed-classes"
+REQUIRED_POLICY: Final = "runtimeclass-extender-required-class"
 
 NO_DEFAULT: Final = "false"
 ANY: Final = "*"
@@ -34,6 +38,13 @@ _BLANKS: Final = (
 
 #: Names told of those that are allowed; an annotation may hold thousands.
 _NAMED: Final = 20
+
+
+class Violation(NamedTuple):
+    """What a pod breaks: the policy that refuses it, and what that says."""
+
+    policy: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +81,31 @@ class NamespaceRules:
 
     def refusal(self, runtime_class: str) -> str:
         """Why no pod of this class may be here, "" for one that may; "" is a pod without class."""
+        violation = self.violation(runtime_class)
+        return "" if violation is None else violation.text
+
+    def violation(self, runtime_class: str, *, takes_default: bool = False) -> Violation | None:
+        """What a pod of this class breaks; "" is a pod that names none.
+
+        takes_default: such a pod is given the namespace's default class first.
+        """
+        if not runtime_class and takes_default and self.names_default:
+            runtime_class = self.default
         if not self.allows(runtime_class):
-            return (
+            text = (
                 f'RuntimeClass "{shown(runtime_class)}" is not allowed in namespace'
                 f' "{shown(self.namespace)}", which allows'
                 f" {_quoted(self.allowed or ()) or 'only the default runtime'}"
             )
+            return Violation(ALLOWED_POLICY, text)
         if self.required and not runtime_class:
             allowed = "any" if self.allowed is None else _quoted(self.allowed) or "none"
-            return (
+            text = (
                 f'a pod in namespace "{shown(self.namespace)}" must name a RuntimeClass'
                 f" (spec.runtimeClassName); allowed: {allowed}"
             )
-        return ""
+            return Violation(REQUIRED_POLICY, text)
+        return None
 
 
 def rules_of(namespace: str, annotations: Mapping[str, str]) -> NamespaceRules:

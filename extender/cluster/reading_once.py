@@ -87,10 +87,11 @@ class ClusterReader:
         )
         return {each.name: each for each in found}
 
-    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
-        """The annotations of all Namespaces, by name."""
+    def namespaces(self, name: str = "") -> Mapping[str, Mapping[str, str]]:
+        """The annotations of all Namespaces by name, or of the one that is named."""
         found = {}
-        for raw in self.objects(NAMESPACES):
+        query = {"fieldSelector": f"metadata.name={name}"} if name else {}
+        for raw in self.objects(NAMESPACES, query):
             metadata = self.decoded(raw, RawNamespace).metadata
             if metadata is not None:
                 found[metadata.name or ""] = strings(metadata.annotations)

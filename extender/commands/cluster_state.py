@@ -31,8 +31,8 @@ class Pods(Protocol):
 class Namespaces(Protocol):
     """The Namespaces' annotations by their names, read when they are needed."""
 
-    def __call__(self) -> Mapping[str, Mapping[str, str]]:
-        """Raises UsageError or NotAllowedError."""
+    def __call__(self, name: str = "") -> Mapping[str, Mapping[str, str]]:
+        """All, or at least the one that is named. Raises UsageError or NotAllowedError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def load_cluster(
                 return _state(
                     loaded,
                     ManifestPods(loaded),
-                    lambda: loaded.namespaces,
+                    lambda _="": loaded.namespaces,
                     ManifestInventory(loaded),
                 )
             config = ClusterConfig(source.kubeconfig, source.context)
@@ -157,9 +157,9 @@ class ClusterNamespaces:
     def __init__(self, reader: ClusterReader) -> None:
         self._reader = reader
 
-    def __call__(self) -> Mapping[str, Mapping[str, str]]:
+    def __call__(self, name: str = "") -> Mapping[str, Mapping[str, str]]:
         try:
-            return self._reader.namespaces()
+            return self._reader.namespaces(name)
         except ReadError as error:
             raise _usage_error(error) from None
 

@@ -1,10 +1,12 @@
 """explain: why a pod fits or does not, node by node."""
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from extender.admission.namespace_rules import NamespaceRules, rules_of
 from extender.commands.arguments import (
     PLUGIN,
     Command,
@@ -13,7 +15,7 @@ from extender.commands.arguments import (
     policy_of,
     source_of,
 )
-from extender.commands.cluster_state import ClusterState, load_cluster
+from extender.commands.cluster_state import ClusterState, NotAllowedError, load_cluster
 from extender.commands.named_pods import POD, PodName, object_in_file, pod_name
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer, warn
 from extender.commands.progress import Progress
@@ -81,7 +83,8 @@ def _explain(program: str, flags: argparse.Namespace) -> int:
     policy = policy_of(flags)
     snapshot = state.snapshot
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
-    explanation = explain(pod, runtime_class, nodes_of(snapshot), policy)
+    rules = _rules(state, pod.namespace or "default", say)
+    explanation = explain(pod, runtime_class, nodes_of(snapshot), policy, rules)
     document = explanation_document(explanation)
     if kind != POD:
         document["kind"] = kind
@@ -97,6 +100,18 @@ def _explain(program: str, flags: argparse.Namespace) -> int:
         )
     print_answer(flags.output, document, lambda screen: explanation_text(document, screen))
     return EXIT_FITS if explanation.feasible else EXIT_DOES_NOT_FIT
+
+
+def _rules(
+    state: ClusterState, namespace: str, say: Callable[[str], None]
+) -> NamespaceRules | None:
+    """None where the namespace is not known or may not be read."""
+    try:
+        annotations = state.namespaces(namespace).get(namespace)
+    except NotAllowedError as error:
+        say(f"left out whether the pod's namespace allows its class: {error}")
+        return None
+    return None if annotations is None else rules_of(namespace, annotations)
 
 
 def _pod_of_cluster(state: ClusterState, wanted: PodName | None) -> Pod:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from extender.admission.namespace_rules import NamespaceRules
 from extender.names import text_of
 from extender.objects import Pod, RuntimeClass, Shape, Taint
 from extender.predicates.declared_features import is_judged, undeclared_reason
@@ -29,7 +30,7 @@ from extender.verbs.explain.candidates import Candidates
 from extender.verbs.explain.origin import Origin, class_part_origin
 from extender.verbs.explain.pod_state import state_sentences
 from extender.verbs.explain.requirements import Requirement, requirements_of
-from extender.verbs.explain.warnings import Findings, warnings_of
+from extender.verbs.explain.warnings import Findings, warnings_of, warnings_of_rules
 from extender.verbs.verdicts import Verdicts, group_refusals
 from extender.verdict import (
     CORDONED,
@@ -97,12 +98,17 @@ class Explanation:
 
 
 def explain(
-    pod: Pod, runtime_class: RuntimeClass | None, candidates: Candidates, policy: Policy
+    pod: Pod,
+    runtime_class: RuntimeClass | None,
+    candidates: Candidates,
+    policy: Policy,
+    rules: NamespaceRules | None = None,
 ) -> Explanation:
     """Judge a pod on nodes.
 
     runtime_class is the one the pod names, None where it names none or there is none; the pod has
-    its required node affinity and overhead (decoding.explained_pod_of).
+    its required node affinity and overhead (decoding.explained_pod_of). rules: those of its
+    namespace, None where they are not known; no node is judged by them, they make a warning.
     """
     by_class = _judge_class(pod, runtime_class, candidates, policy)
     affinity = None if pod.node_affinity is None else RequiredNodeAffinity(pod.node_affinity)
@@ -122,7 +128,7 @@ def explain(
         judged.verdicts.passing(candidates.names),
         _group(pod, runtime_class, candidates, judged.verdicts),
         requirements_of(pod, runtime_class, policy),
-        warnings_of(pod, runtime_class, findings),
+        [*warnings_of_rules(pod, rules), *warnings_of(pod, runtime_class, findings)],
         state_sentences(pod.state, _reason_there(pod.state.node_name, judged.verdicts, candidates)),
     )
 

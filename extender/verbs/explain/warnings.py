@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from extender.admission.namespace_rules import NamespaceRules
 from extender.objects import Pod, RuntimeClass, Taint, Toleration, fields_of
 from extender.predicates.node_selector import UnreadableTerm, conflicting_key
 from extender.predicates.tolerations import TolerationSet
@@ -39,6 +40,22 @@ class Findings:
     refused_by_own_selector: int
     may_lack_user_namespaces: Mapping[str, int]
     unreadable_terms: Sequence[UnreadableTerm] = ()
+
+
+def warnings_of_rules(pod: Pod, rules: NamespaceRules | None) -> Iterator[str]:
+    """What of the pod its namespace does not allow, naming the policy that refuses it.
+
+    A pod that no API server has seen yet is given the namespace's default class first.
+    """
+    if rules is None:
+        return
+    violation = rules.violation(pod.runtime_class_name, takes_default=not pod.uid)
+    if violation is not None:
+        yield f"{violation.text}: policy {violation.policy}, where it is applied, refuses " + (
+            "such a pod when it is created; this one came before, one in its place would not"
+            if pod.uid
+            else "it when it is created"
+        )
 
 
 def warnings_of(pod: Pod, runtime_class: RuntimeClass | None, findings: Findings) -> Sequence[str]:
