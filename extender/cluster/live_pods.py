@@ -1,5 +1,6 @@
-"""Asks the API server for one pod, for GET /explain: no cache holds pods."""
+"""Asks the API server for one pod and its Namespace, for GET /explain: no cache holds either."""
 
+from extender.admission.namespace_rules import NamespaceRules, rules_of
 from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.reading_once import ClusterReader, ReadError
 from extender.objects import Pod
@@ -21,3 +22,11 @@ class LivePods:
             return ClusterReader(self._config, silence=LIMIT_SECONDS).find_pod(namespace, name)
         except ReadError as error:
             raise UndecidedError(f"{ERROR_PREFIX}{error}") from None
+
+    def rules_of_namespace(self, namespace: str) -> NamespaceRules | None:
+        """None where it can't be told: the service need not have the right to list Namespaces."""
+        try:
+            found = ClusterReader(self._config, silence=LIMIT_SECONDS).namespaces(namespace)
+        except ReadError:
+            return None
+        return rules_of(namespace, found[namespace]) if namespace in found else None

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from flask import Flask, Response, request
 
+from extender.admission.namespace_rules import NamespaceRules
 from extender.checks.runtimeclasses import check_classes
 from extender.http.errors import NotFoundError
 from extender.http.routing import Turn
@@ -93,19 +94,23 @@ class DebugRoutes:
     def explain(self) -> Response:
         asked = request.method == "GET"
         query = read_query(request.args, "nodes", *(["pod"] if asked else []))
+        rules = None
         if not asked:
             args = decode_explain_args(request.get_data())
         else:
             namespace, name = pod_key(request.args.get("pod", ""))
             with self._turn.given_up():
                 pod = self._service.find_pod(namespace, name)
+                rules = self._service.rules_of_namespace(namespace) if pod else None
             if pod is None:
                 asked_for = f"{namespace}/{name}"
                 raise _not_found("Pod", asked_for, self._service.known_pods())
             args = ExplainArgs(pod, None)
-        return _answer(self._explanation(args, query), texts.explanation_text, query)
+        return _answer(self._explanation(args, query, rules), texts.explanation_text, query)
 
-    def _explanation(self, args: ExplainArgs, query: Query) -> Document:
+    def _explanation(
+        self, args: ExplainArgs, query: Query, rules: NamespaceRules | None
+    ) -> Document:
         service, pod = self._service, args.pod
         runtime_class, snapshot = service.resolve(pod)
         described = isinstance(args.nodes, NodeItems)
@@ -115,7 +120,7 @@ class DebugRoutes:
             candidates = described_nodes(args.nodes.nodes, names_of(args.nodes).names, wanted)
         else:
             candidates = nodes_of(snapshot, args.nodes.names if args.nodes else None)
-        explanation = explain(pod, runtime_class, candidates, service.policy)
+        explanation = explain(pod, runtime_class, candidates, service.policy, rules)
         document = explanation_document(explanation)
         if query.all_nodes:
             document["nodes"] = nodes_document(explanation)

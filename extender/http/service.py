@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Protocol
 
+from extender.admission.namespace_rules import NamespaceRules
 from extender.http.health import Health
 from extender.metrics import Metrics
 from extender.objects import Pod, RuntimeClass
@@ -36,6 +37,10 @@ def no_pods(namespace: str, name: str) -> Pod | None:
     return None
 
 
+def no_rules(namespace: str) -> NamespaceRules | None:
+    return None
+
+
 def no_known_pods() -> Collection[str]:
     return ()
 
@@ -61,7 +66,7 @@ class Service:
     """Everything a route may use, made once by the server.
 
     known_pods returns the NAMESPACE/NAME of each pod in the manifests, to suggest one for a
-    misspelt name.
+    misspelt name. rules_of_namespace answers None where they are not known.
     """
 
     source: SnapshotSource
@@ -72,6 +77,7 @@ class Service:
     lookup: RuntimeClassLookup = no_lookup
     find_pod: PodLookup = no_pods
     known_pods: Callable[[], Collection[str]] = no_known_pods
+    rules_of_namespace: Callable[[str], NamespaceRules | None] = no_rules
     node_events: NodeEvents = no_node_events
     serve_metrics: bool = True
 

@@ -72,15 +72,22 @@ def _start(options: ServeOptions, preloaded: Preloaded) -> Running:
         )
         if options.requeue_pods:
             cluster.wake(refused, options.policy)
+        pods = LivePods(preloaded)
         service = replace(
             service,
             lookup=cluster.lookup,
             node_events=NodeWait(store),
-            find_pod=LivePods(preloaded),
+            find_pod=pods,
+            rules_of_namespace=pods.rules_of_namespace,
         )
     else:
         source = follower = ManifestFollower(options.source.manifests, store, preloaded)
-        service = replace(service, find_pod=follower.find_pod, known_pods=follower.known_pods)
+        service = replace(
+            service,
+            find_pod=follower.find_pod,
+            known_pods=follower.known_pods,
+            rules_of_namespace=follower.rules_of_namespace,
+        )
     metrics.registry.register(CacheCollector(lambda: store.snapshot))
     metrics.registry.register(RefusedPodsCollector(refused, lambda: store.snapshot))
     metrics.registry.register(SupportCollector(service.support, lambda: store.snapshot))
