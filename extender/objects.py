@@ -190,6 +190,9 @@ class PodState(NamedTuple):
 
 _NEW: Final = PodState()
 
+#: The extended resource by which kube-scheduler tells the pods that it asks the extender about.
+MARK: Final = "runtimeclass-extender/pod"
+
 #: The operating system whose kubelet differs, as status.nodeInfo.operatingSystem has it.
 WINDOWS: Final = "windows"
 
@@ -243,7 +246,8 @@ class Pod:
 
     kubelet_needs is None for most pods, which need nothing that a kubelet rejects them for.
     What follows it is read for explain only: sets_host_users tells that spec.hostUsers is there,
-    true or false, declared_needs are the features that its node has to declare.
+    true or false, declared_needs are the features that its node has to declare, is_marked tells
+    that a container asks for MARK.
     node_affinity is None where the pod has no required node affinity; an empty tuple is one
     that matches nothing (component-helpers/scheduling/corev1/nodeaffinity, v1.36.2).
     """
@@ -261,6 +265,7 @@ class Pod:
     state: PodState = _NEW
     sets_host_users: bool = False
     declared_needs: frozenset[str] = frozenset()
+    is_marked: bool = False
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from extender.admission.marking import AMOUNT, MARK
+from extender.admission.marking import AMOUNT
+from extender.objects import MARK
 from loadtest import bodies
 from loadtest.generator import HALF_CLASS
 

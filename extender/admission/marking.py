@@ -11,11 +11,10 @@ from typing import Final
 
 from extender.admission.json_patch import Operation, pointer
 from extender.admission.pod import AMOUNTS, ReviewedPod
+from extender.objects import MARK
 
-#: In resources.requests and resources.limits of a pod's first container.
-MARK: Final = "runtimeclass-extender/pod"
-
-#: How much of it: extended resources are whole numbers, requests equal limits.
+#: How much of the mark a pod's first container requests and is limited to: extended resources are
+#: whole numbers, and requests equal limits.
 AMOUNT: Final = "1"
 
 #: The amount in JSON, as a person or as a program writes it.

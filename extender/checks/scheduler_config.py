@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from extender.admission.marking import MARK
 from extender.checks.batching import check_batching
 from extender.checks.client_connection import check_client_connection
 from extender.checks.config_fields import (
@@ -19,8 +18,10 @@ from extender.checks.config_fields import (
 )
 from extender.checks.durations import parse_duration
 from extender.checks.finding import Finding, Severity
+from extender.checks.managed_resources import ignores_mark, is_for_marked_pods, managed_resources
 from extender.checks.sampling import check_sampling
 from extender.checks.strict_fields import check_strict_fields
+from extender.objects import MARK
 from extender.verdict import shown
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
@@ -236,27 +237,8 @@ def _check_scope(
         )
 
 
-def is_for_marked_pods(extender: Mapping[str, Any]) -> bool:
-    """Whether it is asked only about pods that carry the mark, among others perhaps."""
-    return any(name == MARK for name, _ in _managed(extender))
-
-
-def ignores_mark(extender: Mapping[str, Any]) -> bool:
-    """Whether it takes the mark out of NodeResourcesFit."""
-    return any(name == MARK and ignored for name, ignored in _managed(extender))
-
-
-def _managed(extender: Mapping[str, Any], place: str = "") -> Sequence[tuple[object, bool]]:
-    """(name, ignoredByScheduler) of each."""
-    resources = [
-        read_object(each, f"{place}managedResources[{index}]")
-        for index, each in enumerate(read_list(extender, "managedResources", place))
-    ]
-    return [(each.get("name"), each.get("ignoredByScheduler") is True) for each in resources]
-
-
 def _check_managed(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
-    managed = _managed(extender, f"{place}.")
+    managed = managed_resources(extender, f"{place}.")
     if managed and not is_for_marked_pods(extender):
         yield Finding(
             Severity.ERROR,

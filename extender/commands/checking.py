@@ -8,6 +8,7 @@ from typing import Any, Final
 from extender.checks.config_fields import Circumstances, SchedulerConfigError
 from extender.checks.finding import Finding, worst_first
 from extender.checks.kubelets import check_kubelets
+from extender.checks.marks import check_autoscalers, check_marks
 from extender.checks.namespaces import check_namespaces
 from extender.checks.runtimeclasses import check_classes, check_pods, check_tolerations
 from extender.checks.scheduler_config import (
@@ -120,6 +121,8 @@ def _check(program: str, flags: argparse.Namespace) -> int:
             flags.in_pod,
             untainted,
         )
+        if state is not None:
+            findings += _check_marks(flags.scheduler_config, config, state, program)
         findings += duplicate_keys(duplicates)
         findings += _check_config(flags.scheduler_config, config, circumstances, flags.probe)
         looked_at.append(str(flags.scheduler_config))
@@ -163,6 +166,20 @@ def _check_config(
                 findings += probe(place, extender)
     except SchedulerConfigError as error:
         raise UsageError(f"--scheduler-config {name}: {error}") from None
+    return findings
+
+
+def _check_marks(
+    name: str, config: dict[str, Any], state: ClusterState, program: str
+) -> list[Finding]:
+    try:
+        extenders = our_extenders(config)
+        findings = list(check_autoscalers(extenders, state.autoscaler_signs))
+        findings += check_marks(config, extenders, state.pods.pending().values())
+    except SchedulerConfigError as error:
+        raise UsageError(f"--scheduler-config {name}: {error}") from None
+    except NotAllowedError as error:
+        warn(program, f"left out whether pods are marked as the configuration wants it: {error}")
     return findings
 
 

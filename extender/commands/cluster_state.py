@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from extender.checks.marks import autoscaler_signs
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
 from extender.cluster.inventory import Inventory, LiveInventory, ManifestInventory
 from extender.cluster.manifests import ManifestError, Manifests, Uses, load_manifests
@@ -50,6 +51,7 @@ class ClusterState:
     namespace: str = "default"
     inventory: Inventory = field(default_factory=lambda: ManifestInventory(Manifests()))
     not_ready: frozenset[bytes] = frozenset()
+    autoscaler_signs: frozenset[str] = frozenset()
 
 
 def load_cluster(
@@ -108,6 +110,7 @@ def _state(
         namespace,
         inventory,
         not_ready,
+        autoscaler_signs(loaded.nodes.values()),
     )
 
 

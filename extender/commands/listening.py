@@ -3,12 +3,12 @@
 import argparse
 from typing import Final
 
-from extender.admission.marking import MARK
 from extender.admission.merging import Merge
 from extender.commands.arguments import Command, add_policy_flags, policy_of, source_of
 from extender.flags import CommandParser, address, whole_number
 from extender.http.review_routes import DEFAULT_MAX_REVIEW_BYTES
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
+from extender.objects import MARK
 from extender.serving.listeners import ListenOptions
 from extender.serving.serve import ServeOptions, serve
 from extender.serving.webhook import WebhookOptions, serve_webhook

@@ -10,6 +10,7 @@ from extender.decoding.constraints import RawToleration, quantities_of, tolerati
 from extender.decoding.reading import StringList, StringMap, decode, strings
 from extender.objects import (
     HOST_NETWORK_USERS,
+    MARK,
     NO_FEATURES,
     RESTART_ALL,
     Features,
@@ -38,6 +39,7 @@ class _Container(Struct, rename="camel"):
     volume_mounts: list[_VolumeMount | None] | None = None
     # Read by explain only, as below.
     restart_policy_rules: Raw = Raw(b"null")
+    resources: Raw = Raw(b"null")
 
 
 class _System(Struct):
@@ -125,6 +127,8 @@ _Rules: Final[type[list[_Rule | None] | None]] = (
     list[_Rule | None] | None  # type: ignore[assignment]
 )
 
+_Amounts: Final[type[_Resources | None]] = _Resources | None  # type: ignore[assignment]
+
 _Text: Final[type[str | None]] = str | None  # type: ignore[assignment]
 
 _Flag: Final[type[bool | None]] = bool | None  # type: ignore[assignment]
@@ -208,6 +212,7 @@ def explained_pod_of(raw: RawPod, place: str = "") -> Pod:
         state=_state_of(raw.metadata or NO_METADATA, spec, place),
         sets_host_users=spec.host_users is not None,
         declared_needs=_declared_needs_of(spec, place),
+        is_marked=_is_marked(spec, place),
     )
 
 
@@ -238,6 +243,20 @@ def _declared_needs_of(spec: _PodSpec, place: str) -> frozenset[str]:
             if any(rule and rule.action == "RestartAllContainers" for rule in rules or ()):
                 needs.add(RESTART_ALL)
     return frozenset(needs)
+
+
+def _is_marked(spec: _PodSpec, place: str) -> bool:
+    """Whether a container asks for the mark, as hasManagedResources of extender.go, v1.36.2."""
+    for kind, containers in (
+        ("containers", spec.containers),
+        ("initContainers", spec.init_containers),
+    ):
+        for index, each in enumerate(containers or ()):
+            where = f"{place}.spec.{kind}[{index}].resources"
+            found = decode(each.resources, _Amounts, where) if each else None
+            if found and (MARK in (found.requests or ()) or MARK in (found.limits or ())):
+                return True
+    return False
 
 
 def _requirements_of(raw: list[_Requirement | None] | None) -> tuple[SelectorRequirement, ...]:

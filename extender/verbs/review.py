@@ -16,13 +16,13 @@ from extender.admission.default_class import (
     takes_default,
 )
 from extender.admission.json_patch import encode_patch, patch
-from extender.admission.marking import MARK, mark
+from extender.admission.marking import mark
 from extender.admission.merging import AdmissionRefusal, Changes, Merge, mutate, not_found, validate
 from extender.admission.namespace_rules import NamespaceRules
 from extender.admission.pod import ReviewedPod
 from extender.admission.request import AdmissionRequest
 from extender.decoding import DecodeError
-from extender.objects import RuntimeClass
+from extender.objects import MARK, RuntimeClass
 from extender.undecided import UndecidedError, not_synced
 from extender.verbs.class_lookup import (
     RuntimeClassLookup,

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.admission.marking import MARK
+from extender.objects import MARK
 from tests.property.test_admission import LAW, class_lists, maybe, merges, specs
 from tests.reviews import Webhook
 
