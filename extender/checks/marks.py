@@ -106,11 +106,11 @@ def check_marks(
         if pod.is_marked and waits[pod.state.scheduler_name or DEFAULT_SCHEDULER]
     ]
     if stuck:
+        ask = "1 pod asks" if len(stuck) == 1 else f"{len(stuck)} pods ask"
         yield Finding(
             Severity.ERROR,
             "mark-not-ignored",
-            f"{'1 pod asks' if len(stuck) == 1 else f'{len(stuck)} pods ask'} for {MARK}, which this kube-scheduler does not ignore:"
-            f" {_names(stuck)}",
+            f"{ask} for {MARK}, which this kube-scheduler does not ignore: {_names(stuck)}",
             f"no node has that resource: they stay Pending with Insufficient {MARK}",
             f"managedResources: [{{name: {MARK}, ignoredByScheduler: true}}], or"
             f" NodeResourcesFitArgs: {{ignoredResources: [{MARK}]}}",
