@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import orjson
 
+from extender.objects import ShapeId
+
 if TYPE_CHECKING:
     from extender import _names as compiled
 else:
@@ -31,7 +33,7 @@ IS_COMPILED: Final = compiled is not None and not os.environ.get(
 )
 
 #: The id of a name that an index does not have.
-UNKNOWN: Final = 0
+UNKNOWN: Final = ShapeId(0)
 
 SEPARATOR: Final = b'","'
 
@@ -203,24 +205,24 @@ def tally(codes: bytes, kinds: int) -> Mapping[int, int]:
     return _engine.tally(codes, kinds)
 
 
-class _Numbers(dict[bytes, int]):
+class _Numbers(dict[bytes, ShapeId]):
     """The number of a missing name is UNKNOWN."""
 
     __slots__ = ()
 
-    def __missing__(self, name: bytes) -> int:
+    def __missing__(self, name: bytes) -> ShapeId:
         return UNKNOWN
 
 
 class NodeIndex:
-    """Node name → id, at least 1; a name it does not have is UNKNOWN.
+    """Node name → id of its shape, at least 1; a name it does not have is UNKNOWN.
 
     It is no dictionary, so that every change of a name also changes the engine's table.
     """
 
     __slots__ = ("_numbers", "_table")
 
-    def __init__(self, items: Iterable[tuple[bytes, int]] = ()) -> None:
+    def __init__(self, items: Iterable[tuple[bytes, ShapeId]] = ()) -> None:
         self._numbers = _Numbers(items)
         self._table = _engine.table()
         if self._table is not None:
@@ -233,7 +235,7 @@ class NodeIndex:
         copied._table = self._table.copy() if self._table is not None else None
         return copied
 
-    def __getitem__(self, name: bytes) -> int:
+    def __getitem__(self, name: bytes) -> ShapeId:
         return self._numbers[name]
 
     def __contains__(self, name: bytes) -> bool:
@@ -245,13 +247,13 @@ class NodeIndex:
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def items(self) -> Iterable[tuple[bytes, int]]:
+    def items(self) -> Iterable[tuple[bytes, ShapeId]]:
         return self._numbers.items()
 
-    def values(self) -> ValuesView[int]:
+    def values(self) -> ValuesView[ShapeId]:
         return self._numbers.values()
 
-    def __setitem__(self, name: bytes, number: int) -> None:
+    def __setitem__(self, name: bytes, number: ShapeId) -> None:
         self._numbers[name] = number
         if self._table is not None:
             self._table.set(name, number)
@@ -276,6 +278,6 @@ class NodeIndex:
             return bytes(ids).translate(codes.ljust(_BYTE_VALUES, b"\0"))
         return bytes(map(codes.__getitem__, ids))
 
-    def numbers(self, names: Iterable[bytes]) -> Iterable[int]:
+    def numbers(self, names: Iterable[bytes]) -> Iterable[ShapeId]:
         """The id of each name."""
         return map(self._numbers.__getitem__, names)

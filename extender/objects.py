@@ -7,7 +7,7 @@ have mappings. Decoding from JSON is in `extender.decoding`.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple, NewType
 
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
@@ -325,6 +325,10 @@ class Node:
     kubelet: Kubelet = _UNKNOWN_KUBELET
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
+
+
+#: The number of a shape among those of a cluster, from 1; names.UNKNOWN is that of no shape.
+ShapeId = NewType("ShapeId", int)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Node names are bytes here: the content of the name's JSON string, as it stands i
 answers. A node's name is a DNS subdomain, so it needs no escape.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -19,6 +19,7 @@ from extender.objects import (
     Pod,
     RuntimeClass,
     Shape,
+    ShapeId,
     Taint,
     Toleration,
     has_few_words,
@@ -45,6 +46,9 @@ class VerdictTable:
 
     reasons: tuple[Reason | None, ...]
     codes: Sequence[int]
+
+    def reason(self, shape_id: ShapeId) -> Reason | None:
+        return self.reasons[self.codes[shape_id]]
 
 
 #: Of no shape: what is not known is refused.
@@ -101,7 +105,7 @@ class _Memo:
 class Shapes:
     """The different shapes of a cluster's nodes, with the verdicts worked out so far.
 
-    Shape id n stands at shapes[n - 1]. The memo of verdicts is shared by all snapshots with the
+    shapes[id] is the shape of that id. The memo of verdicts is shared by all snapshots with the
     same shapes and by all threads. No lock guards it: it is replaced whole, each table in it is
     right for ever, and of two threads that replace it at the same moment one loses what it has
     added, so that a race costs double work and nothing else.
@@ -121,6 +125,9 @@ class Shapes:
 
     def __len__(self) -> int:
         return len(self.shapes)
+
+    def __getitem__(self, shape_id: ShapeId) -> Shape:
+        return self.shapes[shape_id - 1]
 
     def verdicts(
         self, pod: Pod, runtime_class: RuntimeClass | None, policy: Policy
@@ -191,9 +198,16 @@ class Snapshot:
             counts[shape_id] += 1
         return tuple(counts)
 
+    def shapes_in_use(self) -> Iterator[tuple[ShapeId, Shape, int]]:
+        """Each shape that some node has, with its id and the number of its nodes."""
+        counts = zip(self.shapes.shapes, self.nodes_per_shape[1:], strict=True)
+        for number, (shape, count) in enumerate(counts, 1):
+            if count:
+                yield ShapeId(number), shape, count
+
     def shape(self, name: bytes) -> Shape | None:
         shape_id = self.nodes[name]
-        return self.shapes.shapes[shape_id - 1] if shape_id else None
+        return self.shapes[shape_id] if shape_id else None
 
 
 def selector_entries(runtime_classes: Iterable[RuntimeClass]) -> frozenset[tuple[str, str]]:

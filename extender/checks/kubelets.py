@@ -17,13 +17,11 @@ def check_kubelets(snapshot: Snapshot, check: KubeletCheck) -> Iterator[Finding]
     if check is not KubeletCheck.AUTO:
         return
     nodes: Counter[str] = Counter()
-    for shape, count in zip(snapshot.shapes.shapes, snapshot.nodes_per_shape[1:], strict=True):
+    for _, shape, count in snapshot.shapes_in_use():
         version = shape.kubelet.may_lack_user_namespaces
         if version and any(each.user_namespaces for each in shape.handlers):
             nodes[version] += count
     for version, count in sorted(nodes.items()):
-        if not count:
-            continue
         have = "1 node has" if count == 1 else f"{count} nodes have"
         yield Finding(
             Severity.WARNING,

@@ -6,7 +6,7 @@ from typing import Final
 
 from extender.checks.finding import Finding, Severity
 from extender.checks.node_labels import is_set_by_kubelet, is_well_known
-from extender.objects import HARD_EFFECTS, Pod, RuntimeClass, Shape, Taint, Toleration
+from extender.objects import HARD_EFFECTS, Pod, RuntimeClass, ShapeId, Taint, Toleration
 from extender.predicates.runtimeclass import HandlerState, Policy, handler_state, is_condition_taint
 from extender.predicates.tolerations import TolerationSet
 from extender.snapshot import Snapshot
@@ -74,26 +74,18 @@ def _without_node(
 def _most_frequent_reason(runtime_class: RuntimeClass, snapshot: Snapshot, policy: Policy) -> str:
     verdicts = verdicts_of_class(runtime_class, snapshot.shapes.shapes, policy)
     nodes: Counter[str] = Counter()
-    for code, count in zip(verdicts.codes[1:], snapshot.nodes_per_shape[1:], strict=True):
-        reason = verdicts.reasons[code]
+    for shape_id, _, count in snapshot.shapes_in_use():
+        reason = verdicts.reason(shape_id)
         if reason is not None:
             nodes[reason.text.removeprefix(reason.plain).strip()] += count
     most = min(nodes, key=lambda text: (-nodes[text], text), default="")
     return f", most for this: {most.strip('()')}" if most else ""
 
 
-def _shapes_in_use(snapshot: Snapshot) -> Iterator[tuple[int, Shape, int]]:
-    """(id, shape, number of its nodes)"""
-    counts = snapshot.nodes_per_shape
-    for shape_id, shape in enumerate(snapshot.shapes.shapes, 1):
-        if counts[shape_id]:
-            yield shape_id, shape, counts[shape_id]
-
-
 def _unreported_handlers(classes: Sequence[RuntimeClass], snapshot: Snapshot) -> Iterator[Finding]:
     reporting = 0
     reported: set[str] = set()
-    for _, shape, nodes in _shapes_in_use(snapshot):
+    for _, shape, nodes in snapshot.shapes_in_use():
         if shape.handlers:
             reporting += nodes
             reported.update(each.name for each in shape.handlers)
@@ -123,8 +115,8 @@ def _broken_promises(classes: Iterable[RuntimeClass], snapshot: Snapshot) -> Ite
     for each in classes:
         if each.node_selector:
             by_entry.setdefault(each.node_selector[0], []).append(each)
-    broken: dict[RuntimeClass, set[int]] = {}
-    for shape_id, shape, _ in _shapes_in_use(snapshot):
+    broken: dict[RuntimeClass, set[ShapeId]] = {}
+    for shape_id, shape, _ in snapshot.shapes_in_use():
         for entry in shape.selector_entries:
             for each in by_entry.get(entry, ()):
                 if (
@@ -148,8 +140,8 @@ def _broken_promises(classes: Iterable[RuntimeClass], snapshot: Snapshot) -> Ite
         )
 
 
-def _names_by_shape(snapshot: Snapshot, wanted: Collection[int]) -> Mapping[int, list[str]]:
-    names: dict[int, list[str]] = {shape_id: [] for shape_id in wanted}
+def _names_by_shape(snapshot: Snapshot, wanted: Collection[ShapeId]) -> Mapping[ShapeId, list[str]]:
+    names: dict[ShapeId, list[str]] = {shape_id: [] for shape_id in wanted}
     if wanted:
         for name, shape_id in snapshot.nodes.items():
             if shape_id in names:

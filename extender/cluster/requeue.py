@@ -306,12 +306,8 @@ def _is_woken(pod: RefusedPod, changes: _Changes, snapshot: Snapshot, policy: Po
         return False
     requirements = Requirements.of(pod.requirements, runtime_class, policy)
     if changes.many or pod.runtime_class in changes.classes:
-        return any(
-            count and requirements.mismatch(shape) is None
-            for shape, count in zip(
-                snapshot.shapes.shapes, snapshot.nodes_per_shape[1:], strict=True
-            )
-        )
+        shapes = (shape for _, shape, _ in snapshot.shapes_in_use())
+        return any(requirements.mismatch(shape) is None for shape in shapes)
     return any(
         requirements.mismatch(after) is None
         and (before is None or requirements.mismatch(before) is not None)
@@ -332,8 +328,8 @@ def nodes_by_reason(pod: Pod, snapshot: Snapshot, policy: Policy) -> Counter[str
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
     of_all = reason_for_all_nodes(pod, runtime_class)
     verdicts = snapshot.shapes.verdicts(pod, runtime_class, policy)
-    for code, count in zip(verdicts.codes[1:], snapshot.nodes_per_shape[1:], strict=True):
-        reason = of_all or verdicts.reasons[code]
+    for shape_id, _, count in snapshot.shapes_in_use():
+        reason = of_all or verdicts.reason(shape_id)
         found[reason.text if reason else None] += count
         if reason is not None and reason.is_detailed:
             found[reason.plain] += count

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from extender.decoding import decode
 from extender.names import NodeIndex
-from extender.objects import Node, RuntimeClass, Shape, shape_of
+from extender.objects import Node, RuntimeClass, Shape, ShapeId, shape_of
 from extender.snapshot import NodeTable, Shapes, Snapshot, selector_entries
 
 _StringDict = dict[str, str]
@@ -61,7 +61,7 @@ def observed(node: Node) -> ObservedNode:
 class NodeState:
     """What is kept of a node: its shape's id and its labels as canonical JSON."""
 
-    shape_id: int
+    shape_id: ShapeId
     labels: bytes
 
 
@@ -120,7 +120,7 @@ class SnapshotStore:
     def __init__(self) -> None:
         self.snapshot = Snapshot()
         self._lock = threading.Lock()
-        self._shape_ids: dict[Shape, int] = {}
+        self._shape_ids: dict[Shape, ShapeId] = {}
         self._wanted: frozenset[tuple[str, str]] = frozenset()
         self._needles: tuple[bytes, ...] = ()
         self._pending: Changes = {}
@@ -216,9 +216,9 @@ class SnapshotStore:
         else:
             self._pending.pop(name, None)
 
-    def _shape_id(self, shape: Shape) -> int:
+    def _shape_id(self, shape: Shape) -> ShapeId:
         # Id 0 is the unknown node's.
-        return self._shape_ids.setdefault(shape, len(self._shape_ids) + 1)
+        return self._shape_ids.setdefault(shape, ShapeId(len(self._shape_ids) + 1))
 
     def _entries(self, labels: bytes) -> frozenset[tuple[str, str]]:
         """Those of a node's labels that some class asks for."""
@@ -236,10 +236,10 @@ class SnapshotStore:
         self._needles = _needles(self._wanted)
         # An entry that is dropped may be in any node's shape.
         sought = () if shrink else _needles(added)
-        shapes = list(self._shape_ids)
+        shapes = self.snapshot.shapes
         for name, labels in self.snapshot.labels.items():
             if shrink or _has_any(labels, sought):
-                shape = shapes[self.snapshot.nodes[name] - 1]
+                shape = shapes[self.snapshot.nodes[name]]
                 self._note(ObservedNode(name, labels, replace(shape, selector_entries=frozenset())))
 
     def _swap(
@@ -298,9 +298,10 @@ class SnapshotStore:
         self._look_at = max(_MIN_SHAPES, 2 * len(used))
         if 2 * len(used) > len(self._shape_ids):
             return table
-        shapes = list(self._shape_ids)
-        new_id = {old: new for new, old in enumerate(used, 1)}
-        self._shape_ids = {shapes[old - 1]: new for old, new in new_id.items()}
+        new_id = {old: ShapeId(new) for new, old in enumerate(used, 1)}
+        self._shape_ids = {
+            shape: new_id[old] for shape, old in self._shape_ids.items() if old in new_id
+        }
         self._retired = None
         nodes = NodeIndex((name, new_id[old]) for name, old in table.nodes.items())
         return NodeTable(nodes, table.labels)

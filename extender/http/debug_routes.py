@@ -13,7 +13,7 @@ from extender.http.routing import Turn
 from extender.http.service import Service
 from extender.http.verb_routes import PrioritizeRoute
 from extender.names import NameRun, text_of
-from extender.objects import RuntimeClass
+from extender.objects import RuntimeClass, ShapeId
 from extender.printing import texts
 from extender.printing.documents import (
     Document,
@@ -177,13 +177,13 @@ class DebugRoutes:
     def nodes(self) -> Response:
         query, snapshot = read_query(request.args, "limit"), self._synced()
         limit = DEFAULT_LISTED_NODES if query.limit is None else query.limit
-        support, supported = self._service.support, dict[int, Sequence[str]]()
+        support, supported = self._service.support, dict[ShapeId, Sequence[str]]()
         listed = []
         for name in sorted(snapshot.nodes)[:limit]:
             shape_id = snapshot.nodes[name]
             if shape_id not in supported:
                 supported[shape_id] = support.classes(snapshot, shape_id)
-            listed.append((name, snapshot.shapes.shapes[shape_id - 1], supported[shape_id]))
+            listed.append((name, snapshot.shapes[shape_id], supported[shape_id]))
         document = nodes_list_document(listed, len(snapshot.nodes) - len(listed))
         return _answer(document, texts.nodes_text, query)
 

@@ -7,7 +7,7 @@ constraints: equal ones are judged once.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, NewType, TypeVar
 
 from extender.objects import RuntimeClass, Shape, Toleration, untimed
 from extender.predicates.runtimeclass import (
@@ -23,6 +23,9 @@ Entry = tuple[str, str]
 
 #: nodeSelector and tolerations: what a class asks of a node, apart from its handler.
 ConstraintKey = tuple[tuple[Entry, ...], frozenset[Toleration]]
+
+#: The index of a group in ClassIndex.groups.
+ClassGroupId = NewType("ClassGroupId", int)
 
 #: How many sets of taints and handlers are remembered; a cluster has a few dozen.
 _MAX_REMEMBERED: Final = 4096
@@ -46,13 +49,13 @@ class ClassGroup:
 
 
 class Matching(NamedTuple):
-    """The groups that match a shape, as indexes of ClassIndex.groups: by nodeSelector or without.
+    """The groups that match a shape, those with a nodeSelector and those without.
 
     Shapes that differ only in their labels mostly share one tuple `without_selector`.
     """
 
-    by_selector: tuple[int, ...] = ()
-    without_selector: tuple[int, ...] = ()
+    by_selector: tuple[ClassGroupId, ...] = ()
+    without_selector: tuple[ClassGroupId, ...] = ()
 
 
 class ClassIndex:
@@ -75,14 +78,16 @@ class ClassIndex:
             )
             for (key, _), same in alike.items()
         ]
-        self._by_entry: dict[Entry, list[int]] = {}
-        self._without_selector: list[int] = []
+        self._by_entry: dict[Entry, list[ClassGroupId]] = {}
+        self._without_selector: list[ClassGroupId] = []
         for number, group in enumerate(self.groups):
             selector = group.example.node_selector
             # A node must have all entries, so looking at one of them is enough to find the group.
             same_entry = self._by_entry.setdefault(selector[0], []) if selector else None
-            (self._without_selector if same_entry is None else same_entry).append(number)
-        self._remembered: dict[Shape, tuple[int, ...]] = {}
+            (self._without_selector if same_entry is None else same_entry).append(
+                ClassGroupId(number)
+            )
+        self._remembered: dict[Shape, tuple[ClassGroupId, ...]] = {}
 
     def matching(self, shape: Shape) -> Matching:
         """The groups whose classes a node of this shape can run at all."""
@@ -94,7 +99,7 @@ class ClassIndex:
         )
         return Matching(by_selector, self._matching_without_selector(shape))
 
-    def _matching_without_selector(self, shape: Shape) -> tuple[int, ...]:
+    def _matching_without_selector(self, shape: Shape) -> tuple[ClassGroupId, ...]:
         # Labels don't matter to these classes, and few nodes differ in what does.
         bare = Shape(
             taints=tuple(taint for taint in shape.taints if not is_condition_taint(taint)),

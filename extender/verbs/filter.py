@@ -6,7 +6,7 @@ RuntimeClass (pkg/scheduler/extender.go Filter and framework/preemption, v1.36.2
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, NewType, TypeVar
 
 from extender.names import NameRun
 from extender.objects import Node, Pod, RuntimeClass, shape_of
@@ -17,8 +17,9 @@ from extender.verdict import Code, Reason
 
 T = TypeVar("T")
 
-#: The group of the nodes that pass.
-PASSES: Final = 0
+#: The number of a text in an answer, from 1; PASSES is that of the nodes that pass.
+Group = NewType("Group", int)
+PASSES: Final = Group(0)
 
 _BYTE_VALUES: Final = 256
 
@@ -106,7 +107,7 @@ class FilterResult(NamedTuple):
         """There were nodes, and none of them passes."""
         return not self.passing and bool(self.groups)
 
-    def pick(self, items: Sequence[T], group: int) -> Sequence[T]:
+    def pick(self, items: Sequence[T], group: Group) -> Sequence[T]:
         """Of items in the order asked those of one group."""
         mask = bytes(value == group for value in range(_BYTE_VALUES))
         return list(compress(items, self.groups.translate(mask)))
@@ -117,8 +118,8 @@ def sort_nodes(verdicts: Verdicts) -> FilterResult:
     if len(verdicts.reasons) <= MAX_DETAILS + 1 and verdicts.reasons[PASSES] is None:
         return _sort_by_code(verdicts)
     refusals = group_refusals(verdicts)
-    group_of = {
-        code: number
+    group_of: dict[int, Group] = {
+        code: Group(number)
         for number, group in enumerate(refusals.groups, PASSES + 1)
         for code in group.codes
     }
@@ -141,7 +142,7 @@ def sort_nodes(verdicts: Verdicts) -> FilterResult:
 
 def _sort_by_code(verdicts: Verdicts) -> FilterResult:
     """The same where there are so few reasons that each keeps its detail: they are the groups."""
-    counts = verdicts.counts()
+    counts: Mapping[Any, int] = verdicts.counts()  # whose codes are the groups here
     by_code: dict[Code, int] = {}
     sizes, texts = [counts.get(PASSES, 0)], []
     for number, reason in enumerate(verdicts.reasons):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from extender.objects import RuntimeClass, Shape
+from extender.objects import RuntimeClass, Shape, ShapeId
 from extender.predicates.runtimeclass import (
     HandlerCheck,
     Policy,
@@ -17,8 +17,8 @@ from extender.predicates.runtimeclass import (
     is_condition_taint,
 )
 from extender.snapshot import EMPTY_TABLE, Snapshot, VerdictTable, extend_table
-from extender.verbs.class_index import ClassIndex, Matching, ShapeMemo
-from extender.verbs.verdicts import Verdicts, group_refusals
+from extender.verbs.class_index import ClassGroupId, ClassIndex, Matching, ShapeMemo
+from extender.verbs.verdicts import VerdictCode, Verdicts, group_refusals
 from extender.verdict import Reason
 
 
@@ -40,10 +40,10 @@ class Support:
         known = self._memo.of(snapshot)
         groups = known.index.groups
 
-        def classes_in(numbers: Iterable[int]) -> int:
+        def classes_in(numbers: Iterable[ClassGroupId]) -> int:
             return sum(len(groups[number].names) for number in numbers)
 
-        nodes_of_group: Counter[int] = Counter()
+        nodes_of_group: Counter[ClassGroupId] = Counter()
         by_count: Counter[int] = Counter()
         # There may be many classes without a nodeSelector, but few different sets of them occur. A
         # set is one object, so its identity represents it.
@@ -61,13 +61,13 @@ class Support:
             for number in shared[each]:
                 nodes_of_group[number] += nodes
         by_name = {
-            name: nodes_of_group[number]
+            name: nodes_of_group[ClassGroupId(number)]
             for number, group in enumerate(groups)
             for name in group.names
         }
         return SupportCounts(by_name, by_count)
 
-    def classes(self, snapshot: Snapshot, shape_id: int) -> Sequence[str]:
+    def classes(self, snapshot: Snapshot, shape_id: ShapeId) -> Sequence[str]:
         """The names, in order, of the classes that a node of the shape supports."""
         known = self._memo.of(snapshot)
         numbers = chain.from_iterable(known.found[shape_id])
@@ -90,7 +90,7 @@ def nodes_of_class(runtime_class: RuntimeClass, snapshot: Snapshot, policy: Poli
     verdicts = Verdicts(codes, table.reasons)
     groups = []
     for group in group_refusals(verdicts).groups:
-        by_code: dict[str, tuple[Reason, list[int]]] = {}
+        by_code: dict[str, tuple[Reason, list[VerdictCode]]] = {}
         for code in group.codes:
             reason = table.reasons[code]
             assert reason is not None

@@ -75,7 +75,7 @@ class Placement:
             )
             table = snapshot.shapes.verdicts(asking, runtime_class, self._policy)
             self._tables[key] = table
-        reason = table.reasons[table.codes[shape_id]]
+        reason = table.reason(shape_id)
         return reason.text if reason else ""
 
     def _drift(self, pod: PlacedPod, runtime_class: RuntimeClass) -> str:

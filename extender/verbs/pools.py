@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from extender.objects import Shape
+from extender.objects import Shape, ShapeId
 from extender.predicates.runtimeclass import is_condition_taint
 from extender.snapshot import Snapshot
 from extender.verbs.explain.candidates import nodes_of
@@ -56,7 +56,7 @@ def pools_of(snapshot: Snapshot, labels: Sequence[str] = ()) -> Pools:
     candidates = nodes_of(snapshot)
     glimpse = candidates.labels.glimpse(keys)
     by_glimpse: dict[object, tuple[str, str] | None] = {}
-    by_shape: dict[int, tuple[str, str]] = {}
+    by_shape: dict[ShapeId, tuple[str, str]] = {}
     members: dict[tuple[str, str], list[bytes]] = {}
     for position, (name, shape_id) in enumerate(zip(candidates.names, candidates.ids, strict=True)):
         seen = glimpse(position)
@@ -65,7 +65,7 @@ def pools_of(snapshot: Snapshot, labels: Sequence[str] = ()) -> Pools:
         pool = by_glimpse[seen]
         if pool is None:
             if shape_id not in by_shape:
-                by_shape[shape_id] = ("", _shape_name(snapshot.shapes.shapes[shape_id - 1]))
+                by_shape[shape_id] = ("", _shape_name(snapshot.shapes[shape_id]))
             pool = by_shape[shape_id]
         members.setdefault(pool, []).append(name)
     ordered = sorted(members.items(), key=lambda item: (item[0][1], item[0][0]))

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final, Self
 
 from extender.names import NameRun
-from extender.objects import Node, RuntimeClass, shape_of
+from extender.objects import Node, RuntimeClass, ShapeId, shape_of
 from extender.predicates.runtimeclass import HandlerCheck
 from extender.snapshot import Snapshot
 from extender.verbs.class_index import (
@@ -144,10 +144,10 @@ class Preferences:
         least = min(costs, default=0)
         return Scores(bytes(MAX_SCORE // (1 + cost - least) for cost in costs))
 
-    def served_classes(self, snapshot: Snapshot, shape_id: int) -> Sequence[str]:
+    def served_classes(self, snapshot: Snapshot, shape_id: ShapeId) -> Sequence[str]:
         """The names, in order, of the classes that a known node of the shape serves."""
         index = self._memo.of(snapshot).index
-        groups = index.served(snapshot.shapes.shapes[shape_id - 1])
+        groups = index.served(snapshot.shapes[shape_id])
         return sorted(name for group in groups for name in group.names)
 
     def cost_table(self, own: RuntimeClass | None, snapshot: Snapshot) -> CostTable:

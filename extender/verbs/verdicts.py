@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, NewType, TypeVar
 
 from extender.names import tally
 from extender.verdict import Code, Reason
@@ -16,6 +16,9 @@ MAX_DETAILS: Final = 8
 
 _BYTE_VALUES: Final = 256
 
+#: The index of a reason among those of some verdicts.
+VerdictCode = NewType("VerdictCode", int)
+
 
 class Verdicts(NamedTuple):
     """One code per node of the request, in its order; reasons[code] is None where it passes."""
@@ -27,13 +30,15 @@ class Verdicts(NamedTuple):
     def uniform(cls, count: int, reason: Reason | None) -> "Verdicts":
         return cls(bytes(count), (reason,))
 
-    def counts(self) -> Mapping[int, int]:
+    def counts(self) -> Mapping[VerdictCode, int]:
         """How many nodes have each code that occurs."""
-        if not isinstance(self.codes, bytes):
-            return Counter(self.codes)
-        return tally(self.codes, len(self.reasons))
+        codes, kinds = self.codes, len(self.reasons)
+        # The codes in bytes are plain integers.
+        counted: Any = tally(codes, kinds) if isinstance(codes, bytes) else Counter(codes)
+        counts: Mapping[VerdictCode, int] = counted
+        return counts
 
-    def select(self, items: Sequence[T], wanted: Iterable[int]) -> Sequence[T]:
+    def select(self, items: Sequence[T], wanted: Iterable[VerdictCode]) -> Sequence[T]:
         """The items whose code is one of `wanted`, in order."""
         wanted = set(wanted)
         if len(wanted) == len(self.reasons):
@@ -44,14 +49,15 @@ class Verdicts(NamedTuple):
         return list(compress(items, map(wanted.__contains__, self.codes)))
 
     def passing(self, items: Sequence[T]) -> Sequence[T]:
-        return self.select(items, [c for c, reason in enumerate(self.reasons) if reason is None])
+        codes = (VerdictCode(code) for code, each in enumerate(self.reasons) if each is None)
+        return self.select(items, codes)
 
 
 class RefusalGroup(NamedTuple):
     """The nodes that are refused with one text; codes are the verdict codes with this text."""
 
     text: str
-    codes: tuple[int, ...]
+    codes: tuple[VerdictCode, ...]
     size: int
 
     def joined(self, other: "RefusalGroup | None") -> "RefusalGroup":

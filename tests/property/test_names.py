@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from extender import names
 from extender.names import SEPARATOR, NameRun, NodeIndex
+from extender.objects import ShapeId
 
 LAW = settings(max_examples=300, deadline=None)
 
@@ -40,7 +41,7 @@ def settle(index: NodeIndex, found: list[tuple[bytes, int]]) -> dict[bytes, int]
     model: dict[bytes, int] = {}
     for name, number in found:
         if number:
-            index[name] = number
+            index[name] = ShapeId(number)
             model[name] = number
         else:
             index.forget(name)
@@ -94,7 +95,7 @@ def test_what_stands_around_a_run_is_never_seen(
     start = len(before)
     within = NameRun.known(before + joined + after, start, start + len(joined), len(found))
     codes = bytes(data.draw(st.integers(0, 2)) for _ in found)
-    index = NodeIndex((name, 1) for name in found)
+    index = NodeIndex((name, ShapeId(1)) for name in found)
     assert within.part(codes, [b"x", b"yy"]) == alone.part(codes, [b"x", b"yy"])
     assert index.translate(within, b"\0\1") == bytes([1]) * len(found)
     assert within.joined == joined
@@ -135,7 +136,7 @@ def test_many_names_are_added_and_forgotten_in_bounded_memory() -> None:
     """The text of forgotten names is not kept: a table of 100 names stays one."""
     index = NodeIndex()
     for number in range(20_000):
-        index[b"node-%d" % number] = 1
+        index[b"node-%d" % number] = ShapeId(1)
         index.forget(b"node-%d" % (number - 100))
     assert len(index) == 100
     run = NameRun.of([b"node-19999", b"node-19900", b"node-19899"])
@@ -212,7 +213,7 @@ def of_few_hashes() -> list[bytes]:
 
 def seconds_to_find(found: list[bytes]) -> float:
     """How long it takes to look all of them up, in an index of them all."""
-    index = NodeIndex((name, 1) for name in found)
+    index = NodeIndex((name, ShapeId(1)) for name in found)
     places, end = [], 0
     for name in found:
         places.append(end + len(name))

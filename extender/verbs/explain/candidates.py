@@ -7,7 +7,7 @@ from typing import Final, Protocol
 import orjson
 
 from extender.decoding import decode
-from extender.objects import Node, Shape, shape_of
+from extender.objects import Node, Shape, ShapeId, shape_of
 from extender.snapshot import Shapes, Snapshot
 
 _Labels: Final = dict[str, str]
@@ -27,7 +27,7 @@ class Candidates:
     """Nodes in columns: names, and the id of each one's shape, 0 for one that is not known."""
 
     names: Sequence[bytes]
-    ids: Sequence[int]
+    ids: Sequence[ShapeId]
     shapes: Shapes
     labels: Labels
 
@@ -90,6 +90,6 @@ def described_nodes(
     nodes: Sequence[Node], names: Sequence[bytes], wanted: frozenset[tuple[str, str]]
 ) -> Candidates:
     """Nodes as a request describes them; names in their order, wanted as for shape_of."""
-    number: dict[Shape, int] = {}
-    ids = [number.setdefault(shape_of(node, wanted), len(number) + 1) for node in nodes]
+    number: dict[Shape, ShapeId] = {}
+    ids = [number.setdefault(shape_of(node, wanted), ShapeId(len(number) + 1)) for node in nodes]
     return Candidates(names, ids, Shapes(tuple(number)), _DescribedLabels(nodes))

@@ -16,7 +16,7 @@ from typing import Final
 
 from extender.admission.namespace_rules import NamespaceRules
 from extender.names import text_of
-from extender.objects import Pod, RuntimeClass, Shape, Taint
+from extender.objects import Pod, RuntimeClass, Shape, ShapeId, Taint
 from extender.predicates.declared_features import is_judged, undeclared_reason
 from extender.predicates.kubelet import KubeletCheck
 from extender.predicates.node_selector import RequiredNodeAffinity, names_left
@@ -31,7 +31,7 @@ from extender.verbs.explain.origin import Origin, class_part_origin
 from extender.verbs.explain.pod_state import state_sentences
 from extender.verbs.explain.requirements import Requirement, requirements_of
 from extender.verbs.explain.warnings import Findings, warnings_of, warnings_of_rules
-from extender.verbs.verdicts import Verdicts, group_refusals
+from extender.verbs.verdicts import VerdictCode, Verdicts, group_refusals
 from extender.verdict import (
     CORDONED,
     LEFT_OUT,
@@ -149,10 +149,9 @@ def _doubtful_kubelets(
     counts: Counter[str] = Counter()
     if not pod.sets_host_users or policy.kubelet_check is KubeletCheck.OFF:
         return counts
-    shapes = candidates.shapes.shapes
     for code, shape_id in zip(verdicts.codes, candidates.ids, strict=True):
         if verdicts.reasons[code] is None and shape_id:
-            version = shapes[shape_id - 1].kubelet.may_lack_user_namespaces
+            version = candidates.shapes[shape_id].kubelet.may_lack_user_namespaces
             if version:
                 counts[version] += 1
     return counts
@@ -181,7 +180,7 @@ class _Judged:
 
     verdicts: Verdicts
     refused_by_own_selector: int
-    held_off_by_taints: Mapping[int, int]
+    held_off_by_taints: Mapping[ShapeId, int]
 
 
 def _judge_pod(
@@ -203,7 +202,7 @@ def _judge_pod(
     tainted = [False, *(find_untolerated_taint(each.taints, own) is not None for each in shapes)]
     undeclared = [None, *_undeclared(pod, shapes)]
     label_reason = _label_check(pod, affinity, candidates)
-    by_selector, held_off = 0, Counter[int]()
+    by_selector, held_off = 0, Counter[ShapeId]()
     codes = list(by_class.codes)
     for position, code in enumerate(codes):
         if code != passes:
@@ -277,14 +276,14 @@ def _group(
     example = dict(zip(verdicts.codes, candidates.ids, strict=True))
     groups = []
     for group in group_refusals(verdicts).groups:
-        causes: dict[tuple[Code, Origin], list[int]] = {}
+        causes: dict[tuple[Code, Origin], list[VerdictCode]] = {}
         for code in group.codes:
             reason = verdicts.reasons[code]
             assert reason is not None
             origin = _ORIGINS.get(reason.code)
             if origin is None:
                 shape_id = example[code]
-                shape = candidates.shapes.shapes[shape_id - 1] if shape_id else None
+                shape = candidates.shapes[shape_id] if shape_id else None
                 origin = class_part_origin(reason.code, pod, runtime_class, shape)
             causes.setdefault((reason.code, origin), []).append(code)
         for (short, origin), codes in causes.items():
@@ -297,7 +296,7 @@ def _only_class_tolerates(
     pod: Pod,
     runtime_class: RuntimeClass | None,
     candidates: Candidates,
-    held_off: Mapping[int, int],
+    held_off: Mapping[ShapeId, int],
     policy: Policy,
 ) -> Mapping[Taint, int]:
     """Taints that keep the pod away though its class tolerates them, with their nodes' number."""
@@ -307,7 +306,7 @@ def _only_class_tolerates(
     own = TolerationSet(pod.tolerations, comparison_operators=policy.comparison_operators)
     # A node that the class lets pass has no taint that pod and class both don't tolerate.
     for shape_id, nodes in held_off.items():
-        for taint in candidates.shapes.shapes[shape_id - 1].taints:
+        for taint in candidates.shapes[shape_id].taints:
             if not own.tolerates(taint):
                 counts[taint] += nodes
     return counts

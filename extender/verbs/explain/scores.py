@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from extender.names import NameRun
-from extender.objects import RuntimeClass
+from extender.names import UNKNOWN, NameRun
+from extender.objects import RuntimeClass, ShapeId
 from extender.snapshot import Snapshot
 from extender.verbs.prioritize import Preferences
 
@@ -30,7 +30,7 @@ def explain_scores(
     """The score of each named node, as the prioritize verb gives it for these names together."""
     scores = preferences.scores(own, snapshot, NameRun.of(names)).scores
     costs = preferences.cost_table(own, snapshot).costs
-    served: dict[int, Sequence[str]] = {0: ()}
+    served: dict[ShapeId, Sequence[str]] = {UNKNOWN: ()}
     found = []
     for name, score in zip(names, scores, strict=True):
         shape_id = snapshot.nodes[name]
