@@ -247,7 +247,7 @@ class Pod:
     kubelet_needs is None for most pods, which need nothing that a kubelet rejects them for.
     What follows it is read for explain only: sets_host_users tells that spec.hostUsers is there,
     true or false, declared_needs are the features that its node has to declare, is_marked tells
-    that a container asks for MARK.
+    that a container asks for MARK, resources is None where they were not read.
     node_affinity is None where the pod has no required node affinity; an empty tuple is one
     that matches nothing (component-helpers/scheduling/corev1/nodeaffinity, v1.36.2).
     """
@@ -266,6 +266,7 @@ class Pod:
     sets_host_users: bool = False
     declared_needs: frozenset[str] = frozenset()
     is_marked: bool = False
+    resources: PodResources | None = None
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
 
@@ -313,7 +314,8 @@ class Workload(NamedTuple):
 class Node:
     """A node as the verbs see it. No key.
 
-    handlers is empty where the node reports none, and has no name twice.
+    handlers is empty where the node reports none, and has no name twice. allocatable is
+    status.allocatable as JSON, empty where there is none; explain alone looks at it.
     """
 
     name: str
@@ -323,6 +325,7 @@ class Node:
     unschedulable: bool = False
     is_docker: bool = False
     kubelet: Kubelet = _UNKNOWN_KUBELET
+    allocatable: bytes = b""
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
 

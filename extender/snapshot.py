@@ -164,12 +164,15 @@ class Shapes:
 class NodeTable:
     """The nodes by name: nodes has their shape's id, labels their labels as a JSON object.
 
+    allocatable has status.allocatable as JSON, of those nodes that have one.
+
     The store uses the dictionaries again once nobody refers to the table any more, so whoever
     uses one of them keeps the table, or the snapshot that has it.
     """
 
     nodes: NodeIndex = field(default_factory=NodeIndex)
     labels: dict[bytes, bytes] = field(default_factory=dict)
+    allocatable: dict[bytes, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +192,10 @@ class Snapshot:
     @property
     def labels(self) -> Mapping[bytes, bytes]:
         return self.table.labels
+
+    @property
+    def allocatable(self) -> Mapping[bytes, bytes]:
+        return self.table.allocatable
 
     @cached_property
     def nodes_per_shape(self) -> tuple[int, ...]:

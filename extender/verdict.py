@@ -6,6 +6,7 @@ names a node, and nodes that fail for the same cause have the same text.
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -42,6 +43,7 @@ class Code(StrEnum):
     POD_TAINT = "pod_taint"
     CORDONED = "cordoned"
     POD_FEATURES = "pod_features"
+    RESOURCES = "resources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +167,9 @@ UNDECLARED_FEATURES: Final = _fixed(
 )
 LEFT_OUT: Final = _fixed(Code.POD_AFFINITY, "node(s) didn't satisfy plugin(s) [NodeAffinity]")
 TERMS_CONFLICT: Final = _fixed(Code.POD_AFFINITY, "pod affinity terms conflict")
+
+
+def resources_lacking(names: Sequence[str]) -> Reason:
+    """Resources of which a node has too little (noderesources/fit.go, v1.36.2)."""
+    texts = ("Too many pods" if each == "pods" else f"Insufficient {shown(each)}" for each in names)
+    return _fixed(Code.RESOURCES, ", ".join(texts))

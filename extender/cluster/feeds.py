@@ -19,6 +19,7 @@ from extender.decoding import (
     NodeTraits,
     RawNode,
     RawRuntimeClass,
+    SharedTexts,
     decode,
     labels_of,
     runtime_class_of,
@@ -159,11 +160,13 @@ def check_kind(found: str | None, kind: str) -> None:
 class HeldNode(Held, gc=False):
     """About 50 bytes; labels are the store's own bytes, shapes are shared between nodes.
 
-    bare is the node's shape without selector entries.
+    bare is the node's shape without selector entries. allocatable is status.allocatable as JSON:
+    nodes of one kind of machine mostly share it.
     """
 
     labels: bytes
     bare: Shape
+    allocatable: bytes
 
 
 class NodeFeed(Feed[HeldNode]):
@@ -179,6 +182,7 @@ class NodeFeed(Feed[HeldNode]):
         self._store = store
         self._reader = NodeReader()
         self._bare_shapes: dict[NodeTraits, Shape] = {}
+        self._amounts = SharedTexts()
 
     def _decode(self, raw: Raw) -> Seen[HeldNode]:
         node = decode(raw, RawNode, self.kind)
@@ -195,9 +199,16 @@ class NodeFeed(Feed[HeldNode]):
             labels = before.labels
         version = node.resource_version
         newest = revision(version)
-        if before is not None and bare is before.bare and labels is before.labels:
+        allocatable = node.allocatable
+        if (
+            before is not None
+            and bare is before.bare
+            and labels is before.labels
+            and allocatable == before.allocatable
+        ):
             return Seen(name, version, newest, before)
-        return Seen(name, version, newest, HeldNode(newest, labels, bare))
+        allocatable = self._amounts.same(allocatable)
+        return Seen(name, version, newest, HeldNode(newest, labels, bare, allocatable))
 
     def _bare_shape(self, traits: NodeTraits) -> Shape:
         """Nodes of equal traits share one object, as long as it is remembered."""
@@ -220,7 +231,7 @@ class NodeFeed(Feed[HeldNode]):
 
 
 def _observed(name: bytes, held: HeldNode) -> ObservedNode:
-    return ObservedNode(name, held.labels, held.bare)
+    return ObservedNode(name, held.labels, held.bare, held.allocatable)
 
 
 class HeldClass(Held):

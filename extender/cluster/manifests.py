@@ -20,18 +20,18 @@ from extender.decoding import (
     RawDaemonSet,
     RawNamespace,
     RawNode,
-    RawPod,
     RawRuntimeClass,
     RawWorkload,
     convert,
     decode,
-    explained_pod_of,
+    explained_pod,
     node_of,
     runtime_class_of,
     strings,
     template_pod_of,
     with_daemon_tolerations,
 )
+from extender.decoding.resources import allocatable_of
 from extender.decoding.uses import (
     WORKLOADS,
     RawNodeState,
@@ -91,6 +91,7 @@ class Manifests:
     misspelt: Misspelt = field(default_factory=Misspelt)
     uses: Uses | None = None
     _twice: set[str] = field(default_factory=set)
+    _amounts: set[bytes] = field(default_factory=set)
 
     @property
     def is_empty(self) -> bool:
@@ -102,6 +103,12 @@ class Manifests:
         if named not in self._twice:
             self._twice.add(named)
             self.warnings.append(f"{named} is there more than once; the last one counts")
+
+    def check_amounts(self, allocatable: bytes) -> None:
+        """Raises DecodeError where a node's status.allocatable can't be read."""
+        if allocatable and allocatable not in self._amounts:
+            allocatable_of(allocatable)
+            self._amounts.add(allocatable)
 
 
 class _Metadata(Struct):
@@ -305,6 +312,7 @@ def _named(kind: str, name: str) -> str:
 
 def _take_node(document: Raw, loaded: Manifests) -> None:
     node = node_of(decode(document, RawNode))
+    loaded.check_amounts(node.allocatable)
     errors = validate_node_name(node.name)
     if errors:
         raise ManifestError(f"{_named('Node', node.name)}: {errors[0].text}")
@@ -331,7 +339,7 @@ def _take_runtime_class(document: Raw, loaded: Manifests) -> None:
 
 
 def _take_pod(document: Raw, loaded: Manifests) -> None:
-    pod = explained_pod_of(decode(document, RawPod, "Pod"), "Pod")
+    pod = explained_pod(document)
     key = f"{pod.namespace or 'default'}/{pod.name}"
     if key in loaded.pods:
         loaded.tell_twice(_named("Pod", key))

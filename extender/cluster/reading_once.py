@@ -15,10 +15,9 @@ from extender.decoding import (
     DecodeError,
     RawNamespace,
     RawNode,
-    RawPod,
     RawRuntimeClass,
     decode,
-    explained_pod_of,
+    explained_pod,
     node_of,
     runtime_class_of,
     strings,
@@ -117,7 +116,7 @@ class ClusterReader:
     def explained(self, raw: Raw) -> Pod:
         """A pod with all that explain reads of it."""
         try:
-            return explained_pod_of(decode(raw, RawPod, "Pod"), "Pod")
+            return explained_pod(raw)
         except DecodeError as error:
             raise ReadError(str(error)) from None
 

@@ -37,12 +37,14 @@ class ObservedNode(Struct, frozen=True, gc=False):
     """A node as a reflector hands it to the store.
 
     labels is their JSON with sorted keys and no blanks (see canonical_labels); bare is the node's
-    shape without selector entries: only the store knows which entries matter.
+    shape without selector entries: only the store knows which entries matter. allocatable is
+    status.allocatable as JSON, empty where there is none.
     """
 
     name: bytes
     labels: bytes
     bare: Shape
+    allocatable: bytes = b""
 
 
 def canonical_labels(labels: Mapping[str, str]) -> bytes:
@@ -54,15 +56,17 @@ def canonical_labels(labels: Mapping[str, str]) -> bytes:
 
 def observed(node: Node) -> ObservedNode:
     """A whole node as the store takes it."""
-    return ObservedNode(node.name.encode(), canonical_labels(node.labels), shape_of(node, ()))
+    labels = canonical_labels(node.labels)
+    return ObservedNode(node.name.encode(), labels, shape_of(node, ()), node.allocatable)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """What is kept of a node: its shape's id and its labels as canonical JSON."""
+    """What is kept of a node: its shape's id, its labels and what is allocatable, as JSON."""
 
     shape_id: ShapeId
     labels: bytes
+    allocatable: bytes
 
 
 Changes = dict[bytes, NodeState | None]
@@ -92,17 +96,22 @@ class _Retired:
     table: "weakref.ref[NodeTable]"
     nodes: NodeIndex
     labels: dict[bytes, bytes]
+    allocatable: dict[bytes, bytes]
     missed: Changes
 
 
-def _apply(changes: Changes, nodes: NodeIndex, labels: dict[bytes, bytes]) -> None:
+def _apply(changes: Changes, table: NodeTable) -> None:
     for name, state in changes.items():
         if state is None:
-            nodes.forget(name)
-            labels.pop(name, None)
+            table.nodes.forget(name)
+            table.labels.pop(name, None)
         else:
-            nodes[name] = state.shape_id
-            labels[name] = state.labels
+            table.nodes[name] = state.shape_id
+            table.labels[name] = state.labels
+        if state is not None and state.allocatable:
+            table.allocatable[name] = state.allocatable
+        else:
+            table.allocatable.pop(name, None)
 
 
 def _needles(entries: Iterable[tuple[str, str]]) -> tuple[bytes, ...]:
@@ -205,10 +214,14 @@ class SnapshotStore:
         entries = self._entries(labels)
         shape = replace(node.bare, selector_entries=entries) if entries else node.bare
         shape_id = self._shape_id(shape)
-        if current.nodes[name] == shape_id and current.labels.get(name) == labels:
+        if (
+            current.nodes[name] == shape_id
+            and current.labels.get(name) == labels
+            and current.allocatable.get(name, b"") == node.allocatable
+        ):
             self._pending.pop(name, None)
         else:
-            self._pending[name] = NodeState(shape_id, labels)
+            self._pending[name] = NodeState(shape_id, labels, node.allocatable)
 
     def _delete(self, name: bytes) -> None:
         if name in self.snapshot.nodes:
@@ -240,7 +253,9 @@ class SnapshotStore:
         for name, labels in self.snapshot.labels.items():
             if shrink or _has_any(labels, sought):
                 shape = shapes[self.snapshot.nodes[name]]
-                self._note(ObservedNode(name, labels, replace(shape, selector_entries=frozenset())))
+                bare = replace(shape, selector_entries=frozenset())
+                allocatable = self.snapshot.allocatable.get(name, b"")
+                self._note(ObservedNode(name, labels, bare, allocatable))
 
     def _swap(
         self,
@@ -275,20 +290,26 @@ class SnapshotStore:
             return current
         retired = self._retired
         if retired is not None and retired.table() is None:
-            nodes, labels = retired.nodes, retired.labels
-            _apply(retired.missed, nodes, labels)
+            new = NodeTable(retired.nodes, retired.labels, retired.allocatable)
+            _apply(retired.missed, new)
         else:
-            nodes, labels = current.nodes.copy(), dict(current.labels)
-        _apply(self._pending, nodes, labels)
+            new = NodeTable(current.nodes.copy(), dict(current.labels), dict(current.allocatable))
+        _apply(self._pending, new)
         # After a change of a quarter of the nodes, as with the first list, a copy is cheaper.
-        few = 4 * len(self._pending) < len(nodes)
+        few = 4 * len(self._pending) < len(new.nodes)
         self._retired = (
-            _Retired(weakref.ref(current), current.nodes, current.labels, self._pending)
+            _Retired(
+                weakref.ref(current),
+                current.nodes,
+                current.labels,
+                current.allocatable,
+                self._pending,
+            )
             if few
             else None
         )
         self._pending = {}
-        return self._renumbered(NodeTable(nodes, labels))
+        return self._renumbered(new)
 
     def _renumbered(self, table: NodeTable) -> NodeTable:
         """The table without the shapes that no node has, when there are many of them."""
@@ -304,7 +325,7 @@ class SnapshotStore:
         }
         self._retired = None
         nodes = NodeIndex((name, new_id[old]) for name, old in table.nodes.items())
-        return NodeTable(nodes, table.labels)
+        return NodeTable(nodes, table.labels, table.allocatable)
 
     def _shapes(self) -> Shapes:
         shapes = self.snapshot.shapes

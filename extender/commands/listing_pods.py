@@ -86,7 +86,8 @@ def _rows(
 
     def why(pod: Pod) -> str:
         of_pod = snapshot.runtime_classes.get(pod.runtime_class_name)
-        return explain(pod, of_pod, candidates, policy).summary
+        explanation = explain(pod, of_pod, candidates, policy)
+        return " ".join([*explanation.state, explanation.summary])
 
     reason_of = pending_reasons(why)
     rows: list[PodRow] = []

@@ -15,10 +15,12 @@ from extender.decoding.constraints import (
     timed_tolerations_of,
     tolerations_of,
 )
+from extender.decoding.explained import explained_pod
 from extender.decoding.nodes import (
     NodeReader,
     NodeTraits,
     RawNode,
+    SharedTexts,
     labels_of,
     node_of,
     traits_of,
@@ -57,10 +59,12 @@ __all__ = [
     "RawTimedToleration",
     "RawToleration",
     "RawWorkload",
+    "SharedTexts",
     "StringList",
     "StringMap",
     "convert",
     "decode",
+    "explained_pod",
     "explained_pod_of",
     "handlers_of",
     "labels_of",

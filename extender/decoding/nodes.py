@@ -10,7 +10,8 @@ from extender.decoding.kubelets import NodeFeatures, kubelet_of
 from extender.decoding.reading import decode, strings
 from extender.objects import Handler, Kubelet, Node, Taint
 
-_NULL: Final = Raw(b"null")
+_NULL_TEXT: Final = b"null"
+_NULL: Final = Raw(_NULL_TEXT)
 
 
 class _NodeMetadata(Struct, rename="camel", gc=False):
@@ -35,6 +36,7 @@ class _NodeStatus(Struct, rename="camel", gc=False):
     node_info: _NodeInfo | None = None
     features: Raw = _NULL
     declared_features: Raw = _NULL
+    allocatable: Raw = _NULL
 
 
 _NO_METADATA: Final = _NodeMetadata()
@@ -67,6 +69,12 @@ class RawNode(Struct, gc=False):
     def labels(self) -> bytes:
         """metadata.labels as JSON."""
         return bytes((self.metadata or _NO_METADATA).labels)
+
+    @property
+    def allocatable(self) -> bytes:
+        """status.allocatable as JSON; empty where there is none."""
+        raw = bytes((self.status or _NO_STATUS).allocatable)
+        return b"" if raw == _NULL_TEXT else raw
 
 
 # decode() takes a type; a union is one to msgspec, though not to mypy.
@@ -154,18 +162,35 @@ def _remember(known: dict[bytes, T], text: bytes, read: T) -> None:
     known[text] = read
 
 
+class SharedTexts:
+    """Has equal texts be one object, which of many nodes' amounts most are."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, bytes] = {}
+
+    def same(self, text: bytes) -> bytes:
+        known = self._known.get(text)
+        if known is None:
+            _remember(self._known, text, text)
+            return text
+        return known
+
+
 class NodeReader:
     """Decodes nodes; of many, taints, handlers and kubelets of equal text are mostly one object.
 
     It remembers those that many nodes have: short ones, and the last _MAX_TEXTS of them.
     """
 
-    __slots__ = ("_handlers", "_kubelets", "_taints")
+    __slots__ = ("_amounts", "_handlers", "_kubelets", "_taints")
 
     def __init__(self) -> None:
         self._taints: dict[bytes, tuple[Taint, ...]] = {}
         self._handlers: dict[bytes, frozenset[Handler]] = {}
         self._kubelets: dict[tuple[str, str, bytes, bytes], Kubelet] = {}
+        self._amounts = SharedTexts()
 
     def read(self, raw: bytes | memoryview | Raw, place: str = "") -> Node:
         """Raises DecodeError."""
@@ -174,10 +199,16 @@ class NodeReader:
     def node_of(self, raw: RawNode, place: str = "") -> Node:
         """Raises DecodeError."""
         labels = labels_of(raw.labels, place)
-        return self.with_traits(raw.name, labels, traits_of(raw, place), place)
+        traits, allocatable = traits_of(raw, place), self._amounts.same(raw.allocatable)
+        return self.with_traits(raw.name, labels, traits, place, allocatable)
 
     def with_traits(
-        self, name: str, labels: Mapping[str, str], traits: NodeTraits, place: str = ""
+        self,
+        name: str,
+        labels: Mapping[str, str],
+        traits: NodeTraits,
+        place: str = "",
+        allocatable: bytes = b"",
     ) -> Node:
         """A node of these traits. Raises DecodeError."""
         taints = self._taints.get(traits.taints)
@@ -197,6 +228,7 @@ class NodeReader:
             traits.unschedulable,
             traits.is_docker,
             self._kubelet(traits, place),
+            allocatable,
         )
 
     def _kubelet(self, traits: NodeTraits, place: str) -> Kubelet:

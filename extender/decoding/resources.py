@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from extender.decoding.reading import DecodeError
+from extender.decoding.reading import DecodeError, decode
 from extender.objects import Amounts, PodResources
 from extender.validation import billionths, trimmed_quantity
 
@@ -44,6 +44,16 @@ _NO_RESOURCES: Final = RawResources()
 def amounts_of(raw: RawAmounts, place: str) -> Amounts:
     """Amounts by resource in billionths. Raises DecodeError for what is no quantity."""
     return {name: _billionths(value, f"{place}[{name}]") for name, value in (raw or {}).items()}
+
+
+# decode() takes a type; a union is one to msgspec, though not to mypy.
+_Allocatable: Final[type[RawAmounts]] = dict[str, str | int | float | None] | None  # type: ignore[assignment]
+
+
+def allocatable_of(raw: bytes) -> Amounts:
+    """A node's status.allocatable, of its JSON. Raises DecodeError."""
+    place = "status.allocatable"
+    return amounts_of(decode(raw, _Allocatable, place), place)
 
 
 def _billionths(value: str | int | float | None, place: str) -> int:

@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from extender.decoding.pods import NO_METADATA, RawMetadata, RawPod, explained_pod_of
+from extender.decoding.explained import explained_pod
+from extender.decoding.pods import NO_METADATA, RawMetadata
 from extender.decoding.reading import DecodeError
 from extender.objects import Pod, Toleration
 
@@ -57,8 +58,11 @@ class RawDaemonSet(Struct):
     spec: _HostNetworkWorkloadSpec | None = None
 
 
+_NULL: Final = Raw(b"null")
+
+
 class _TemplateSpec(Struct):
-    template: RawPod | None = None
+    template: Raw = _NULL
 
 
 class _JobTemplate(Struct):
@@ -66,7 +70,7 @@ class _JobTemplate(Struct):
 
 
 class _WorkloadSpec(Struct, rename="camel"):
-    template: RawPod | None = None
+    template: Raw = _NULL
     job_template: _JobTemplate | None = None
 
 
@@ -74,7 +78,7 @@ class RawWorkload(Struct):
     metadata: RawMetadata | None = None
     spec: _WorkloadSpec | None = None
     #: Of a PodTemplate, which has no spec.
-    template: RawPod | None = None
+    template: Raw = _NULL
 
 
 def template_pod_of(raw: RawWorkload, kind: str) -> Pod:
@@ -83,10 +87,10 @@ def template_pod_of(raw: RawWorkload, kind: str) -> Pod:
     Raises DecodeError when it has no template, or one of a wrong type.
     """
     template, place = _template_of(raw, kind)
-    if template is None:
+    if template == _NULL:
         raise DecodeError(f"{place}: missing")
     metadata = raw.metadata or NO_METADATA
-    pod = explained_pod_of(template, place)
+    pod = explained_pod(template, place)
     return replace(pod, namespace=metadata.namespace or "", name=metadata.name or "", uid="")
 
 
@@ -99,12 +103,12 @@ def with_daemon_tolerations(pod: Pod, raw: RawDaemonSet) -> Pod:
     return replace(pod, tolerations=(*pod.tolerations, *missing))
 
 
-def _template_of(raw: RawWorkload, kind: str) -> tuple[RawPod | None, str]:
+def _template_of(raw: RawWorkload, kind: str) -> tuple[Raw, str]:
     """The template and its place."""
     if kind == "PodTemplate":
         return raw.template, "template"
     spec = raw.spec or _WorkloadSpec()
     if kind == "CronJob":
         job = spec.job_template.spec if spec.job_template else None
-        return (job.template if job else None), "spec.jobTemplate.spec.template"
+        return (job.template if job else _NULL), "spec.jobTemplate.spec.template"
     return spec.template, "spec.template"

@@ -6,22 +6,18 @@ DeviceClass offers as an extended resource (gate DRAExtendedResource).
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
-from extender.objects import Amounts, PodResources
-from extender.validation import is_scalar_resource
+from extender.objects import MARK, Amounts, PodResources
+from extender.validation import billionths, is_scalar_resource
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
 _HUGE_PAGES: Final = "hugepages-"
-
-#: What a marked pod asks for and kube-scheduler leaves to its extenders (ignoredByScheduler).
-MARK: Final = "runtimeclass-extender/pod"
 
 #: kube-scheduler's own order; others follow by name.
 _ORDER: Final = {name: rank for rank, name in enumerate((PODS, CPU, MEMORY, EPHEMERAL_STORAGE))}
@@ -35,7 +31,7 @@ _WHOLE: Final = 10**9
 _POD_LEVEL: Final = frozenset({CPU, MEMORY})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Request:
     """What a pod asks of a node, in thousandths of a CPU and whole units of all else.
 
@@ -44,11 +40,6 @@ class Request:
 
     total: Amounts
     overhead: Amounts
-
-    @cached_property
-    def own(self) -> Amounts:
-        """The total without the overhead."""
-        return {name: value - self.overhead.get(name, 0) for name, value in self.total.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +105,7 @@ def counted(amounts: Amounts) -> Amounts:
     }
 
 
+#: What kube-scheduler leaves to its extenders (ignoredByScheduler).
 _IGNORED: Final = frozenset({MARK})
 
 
@@ -164,9 +156,12 @@ def binary_text(amount: int) -> str:
     return f"{amount}Ei"
 
 
-def sum_of(overheads: Iterable[Amounts]) -> Amounts:
-    """The sum by resource, as counted."""
-    total = Counter[str]()
-    for each in overheads:
-        _add(total, each)
-    return counted(total)
+def amounts_in_billionths(overhead: Mapping[str, str]) -> Amounts:
+    """An overhead as numbers; what is no quantity is left out."""
+    amounts = {}
+    for name, text in overhead.items():
+        try:
+            amounts[name] = billionths(text)
+        except ValueError:
+            continue
+    return amounts

@@ -16,11 +16,12 @@ from extender.verdict import shown
 Document = Mapping[str, Any]
 
 NOT_JUDGED: Final = (
-    "Not judged: resource requests, ports, volumes, claims of devices (DRA), pod affinity and"
-    " topology spread, nor what other scheduler plugins and extenders say: a node that fits here"
-    " may still be full. Of what a kubelet may reject: feature gates switched off on a node,"
-    " sysctls, AppArmor, device, CPU and topology managers, the Windows build of an image,"
-    " id-mapped volumes."
+    "Requests are held against all that a node has (status.allocatable), not against what other"
+    " pods leave of it: a node that fits here may still be full. Not judged: ports, volumes, claims"
+    " of devices and extended resources by DRA, pod affinity and topology spread, nor what other"
+    " scheduler plugins and extenders say. Of what a kubelet may reject: feature gates switched off"
+    " on a node, sysctls, AppArmor, device, CPU and topology managers, the Windows build of an"
+    " image, id-mapped volumes."
 )
 
 _MAX_TEXT: Final = 2000

@@ -5,10 +5,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extender.objects import Amounts, PlacedPod, RuntimeClass
-from extender.predicates.resources import amount_text, counted
+from extender.predicates.resources import amount_text, amounts_in_billionths, counted
 from extender.predicates.runtimeclass import Policy
 from extender.snapshot import Snapshot
-from extender.validation import billionths
 from extender.verbs.nodes import verdicts_of_class
 from extender.verbs.placement import State
 from extender.verbs.pools import Pools
@@ -77,17 +76,6 @@ class Usage:
 
 #: Overheads whose numbers are remembered; a class has one.
 _MAX_REMEMBERED = 1024
-
-
-def amounts_in_billionths(overhead: Mapping[str, str]) -> Amounts:
-    """An overhead as numbers; what is no quantity is left out."""
-    amounts = {}
-    for name, text in overhead.items():
-        try:
-            amounts[name] = billionths(text)
-        except ValueError:
-            continue
-    return amounts
 
 
 def overhead_texts(overhead: Amounts) -> Mapping[str, str]:

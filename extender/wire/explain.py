@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from msgspec import Raw
 
-from extender.decoding import DecodeError, RawPod, explained_pod_of
+from extender.decoding import DecodeError, explained_pod
 from extender.names import NameRun
 from extender.objects import Pod
 from extender.wire.bodies import NULL, BadRequestError, decode_or_refuse, top_level
@@ -42,6 +42,6 @@ def _decode_pod(raw: Raw) -> Pod:
     if raw == NULL:
         raise BadRequestError("Pod: missing")
     try:
-        return explained_pod_of(decode_or_refuse(raw, RawPod, "Pod"), "Pod")
+        return explained_pod(raw)
     except DecodeError as error:
         raise BadRequestError(str(error)) from None

@@ -8,8 +8,8 @@ import pytest
 
 from extender.decoding import DecodeError, decode
 from extender.decoding.resources import RawResourcesPod, amounts_of, resources_of
+from extender.objects import MARK
 from extender.predicates.resources import (
-    MARK,
     Insufficient,
     amount_text,
     counted,

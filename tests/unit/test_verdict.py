@@ -62,6 +62,7 @@ IN_TREE = (
     verdict.POD_TAINT,
     verdict.CORDONED,
     verdict.UNDECLARED_FEATURES,
+    verdict.resources_lacking(["cpu", "pods"]),
 )
 
 ours = st.one_of(*(each for found in REASONS.values() for each in found))

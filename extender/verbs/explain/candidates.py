@@ -24,12 +24,16 @@ class Labels(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Nodes in columns: names, and the id of each one's shape, 0 for one that is not known."""
+    """Nodes in columns: names, and the id of each one's shape, 0 for one that is not known.
+
+    allocatable gives a node's status.allocatable as JSON, empty where there is none.
+    """
 
     names: Sequence[bytes]
     ids: Sequence[ShapeId]
     shapes: Shapes
     labels: Labels
+    allocatable: Callable[[int], bytes]
 
 
 class _StoredLabels:
@@ -83,7 +87,11 @@ def nodes_of(snapshot: Snapshot, names: Sequence[bytes] | None = None) -> Candid
     """The named nodes of a snapshot in that order; all of them by name when None."""
     asked = sorted(snapshot.nodes) if names is None else names
     ids = list(snapshot.nodes.numbers(asked))
-    return Candidates(asked, ids, snapshot.shapes, _StoredLabels(snapshot, asked))
+
+    def allocatable(position: int) -> bytes:
+        return snapshot.allocatable.get(asked[position], b"")
+
+    return Candidates(asked, ids, snapshot.shapes, _StoredLabels(snapshot, asked), allocatable)
 
 
 def described_nodes(
@@ -92,4 +100,5 @@ def described_nodes(
     """Nodes as a request describes them; names in their order, wanted as for shape_of."""
     number: dict[Shape, ShapeId] = {}
     ids = [number.setdefault(shape_of(node, wanted), ShapeId(len(number) + 1)) for node in nodes]
-    return Candidates(names, ids, Shapes(tuple(number)), _DescribedLabels(nodes))
+    shapes, labels = Shapes(tuple(number)), _DescribedLabels(nodes)
+    return Candidates(names, ids, shapes, labels, lambda position: nodes[position].allocatable)

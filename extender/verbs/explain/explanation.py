@@ -2,9 +2,9 @@
 
 In order: the RuntimeClass (semantics of the filter verb), then as kube-scheduler judges the pod:
 names that its required node affinity asks for, cordon, taints by the pod's own tolerations, its
-nodeSelector, its required node affinity, the features that its node has to declare. The first that
-fails is the node's reason. What changes with other pods (resources, ports, volumes, spreading) is
-not judged.
+nodeSelector, its required node affinity, its requests against all that the node has, the features
+that its node has to declare. The first that fails is the node's reason. What changes with other
+pods (what they use, ports, volumes, spreading) is not judged.
 
 The order: pkg/scheduler/apis/config/v1/default_plugins.go, v1.36.2.
 """
@@ -27,6 +27,7 @@ from extender.predicates.tolerations import (
     tolerates_cordon,
 )
 from extender.verbs.explain.candidates import Candidates
+from extender.verbs.explain.fit import StaticFit, request_of_pod
 from extender.verbs.explain.origin import Origin, class_part_origin
 from extender.verbs.explain.pod_state import state_sentences
 from extender.verbs.explain.requirements import Requirement, requirements_of
@@ -55,12 +56,20 @@ _ORIGINS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ReasonGroup:
-    """The nodes refused with one text for one cause, in the order they were asked about."""
+    """The nodes refused with one text for one cause, in the order they were asked about.
+
+    told: what kube-scheduler's event says of each of them, where that is not the text.
+    """
 
     text: str
     code: Code
     origin: Origin
     nodes: Sequence[bytes]
+    told: tuple[str, ...] = ()
+
+    @property
+    def event_texts(self) -> tuple[str, ...]:
+        return self.told or (self.text,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,8 @@ class Explanation:
             return f"{available}: {TERMS_CONFLICT.text}."
         counts: dict[str, int] = {}
         for group in self.reasons:
-            counts[group.text] = counts.get(group.text, 0) + len(group.nodes)
+            for text in group.event_texts:
+                counts[text] = counts.get(text, 0) + len(group.nodes)
         texts = sorted(f"{count} {text}" for text, count in counts.items())
         return f"{available}: {', '.join(texts)}." if texts else f"{available}."
 
@@ -112,7 +122,9 @@ def explain(
     """
     by_class = _judge_class(pod, runtime_class, candidates, policy)
     affinity = None if pod.node_affinity is None else RequiredNodeAffinity(pod.node_affinity)
-    judged = _judge_pod(pod, affinity, by_class, candidates, policy)
+    request = request_of_pod(pod, runtime_class)
+    fit = None if request is None else StaticFit(request, candidates.allocatable)
+    judged = _judge_pod(pod, affinity, by_class, candidates, policy, fit)
     findings = Findings(
         only_class_tolerates=_only_class_tolerates(
             pod, runtime_class, candidates, judged.held_off_by_taints, policy
@@ -126,8 +138,8 @@ def explain(
         runtime_class,
         len(candidates.names),
         judged.verdicts.passing(candidates.names),
-        _group(pod, runtime_class, candidates, judged.verdicts),
-        requirements_of(pod, runtime_class, policy),
+        _group(pod, runtime_class, candidates, judged.verdicts, fit),
+        requirements_of(pod, runtime_class, policy, request),
         [*warnings_of_rules(pod, rules), *warnings_of(pod, runtime_class, findings)],
         state_sentences(pod.state, _reason_there(pod.state.node_name, judged.verdicts, candidates)),
     )
@@ -189,6 +201,7 @@ def _judge_pod(
     by_class: Verdicts,
     candidates: Candidates,
     policy: Policy,
+    fit: StaticFit | None,
 ) -> _Judged:
     """The verdicts with those of the pod's own requirements, where the class has none to make."""
     number: dict[Reason | None, int] = {
@@ -212,7 +225,10 @@ def _judge_pod(
         if by_labels is LEFT_OUT or by_labels is TERMS_CONFLICT:
             reason: Reason | None = by_labels
         else:
-            reason = by_shape[shape_id] or by_labels or undeclared[shape_id]
+            reason = by_shape[shape_id] or by_labels
+            if reason is None and fit is not None:
+                reason = fit.reason(position)
+            reason = reason or undeclared[shape_id]
         if by_labels is None and tainted[shape_id]:
             held_off[shape_id] += 1
         by_selector += by_labels is POD_SELECTOR
@@ -270,7 +286,11 @@ def _label_check(
 
 
 def _group(
-    pod: Pod, runtime_class: RuntimeClass | None, candidates: Candidates, verdicts: Verdicts
+    pod: Pod,
+    runtime_class: RuntimeClass | None,
+    candidates: Candidates,
+    verdicts: Verdicts,
+    fit: StaticFit | None,
 ) -> Sequence[ReasonGroup]:
     """The refused nodes by text; those of one text by cause, which plain texts do not tell."""
     example = dict(zip(verdicts.codes, candidates.ids, strict=True))
@@ -280,6 +300,11 @@ def _group(
         for code in group.codes:
             reason = verdicts.reasons[code]
             assert reason is not None
+            if fit is not None and reason.code is Code.RESOURCES:
+                nodes = verdicts.select(candidates.names, [code])
+                text, told = fit.text(reason, len(nodes)), fit.told(reason)
+                groups.append(ReasonGroup(text, reason.code, fit.origin(reason), nodes, told))
+                continue
             origin = _ORIGINS.get(reason.code)
             if origin is None:
                 shape_id = example[code]

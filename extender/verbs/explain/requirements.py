@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from extender.objects import Pod, RuntimeClass, SelectorRequirement, SelectorTerm, Toleration
 from extender.predicates.kubelet import KubeletCheck
+from extender.predicates.resources import Request
 from extender.predicates.runtimeclass import HandlerCheck, Policy
+from extender.verbs.explain.fit import request_texts
 from extender.verbs.explain.origin import Origin, normal
 from extender.verdict import shown
 
@@ -20,14 +22,27 @@ class Requirement:
 
 
 def requirements_of(
-    pod: Pod, runtime_class: RuntimeClass | None, policy: Policy
+    pod: Pod, runtime_class: RuntimeClass | None, policy: Policy, request: Request | None
 ) -> Sequence[Requirement]:
+    """request is what the pod asks for, None where that is not known."""
     return [
         *_of_class(pod, runtime_class),
         *_of_handler(pod, runtime_class, policy),
         *_of_kubelet(pod, policy),
         *_of_pod(pod, runtime_class),
+        *_of_resources(request),
     ]
+
+
+def _of_resources(request: Request | None) -> Iterator[Requirement]:
+    if request is None:
+        return
+    for name, text in request_texts(request).items():
+        part = request.overhead.get(name, 0)
+        origin = Origin.BOTH if part else Origin.POD
+        if part and part == request.total[name]:
+            origin = Origin.RUNTIME_CLASS
+        yield Requirement("request", f"{shown(name)}={text}", origin)
 
 
 def _of_class(pod: Pod, runtime_class: RuntimeClass | None) -> Iterator[Requirement]:
