@@ -1,7 +1,7 @@
 """One client's connection: bytes → requests → the application → bytes.
 
-httptools (llhttp, the parser of Node.js) reads HTTP; here stand the limits, the deadlines and the
-order of answers. Everything runs on the event loop, and nothing waits for a client:
+`extender.http.reading` makes requests of the bytes; here are the deadlines and the order of
+answers. Everything runs on the event loop, and nothing waits for a client:
 
     silent -> receiving -> answering -> (sending) -> idle -> receiving …
                   |            |
@@ -18,44 +18,18 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Final, cast
 
-import httptools
-
-from extender.http.exchange import Answer, Header, Refusal, Request, error_answer
+from extender.http.exchange import Answer, Refusal, Request, error_answer
+from extender.http.reading import RequestReader
 
 if TYPE_CHECKING:
     from extender.http.connections import Connections
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: A request's line and headers, as nginx and Go would take them.
-MAX_TARGET: Final = 8 * 1024
-MAX_FIELD: Final = 8 * 1024
-MAX_FIELDS: Final = 100
-MAX_HEAD: Final = 64 * 1024
-
-#: Chunks of a chunked body; what stands around them may be that many times its content.
-MAX_CHUNKS: Final = 64 * 1024
-MAX_CHUNK_OVERHEAD: Final = 16
-
-#: Complete requests that wait for the answers before theirs. Nobody who asks a scheduler extender
-#: sends a second request before the first is answered.
-MAX_PIPELINED: Final = 64
-
-#: Headers that say where a request ends and how it is written, and Host, which it must have.
-_READ_HERE: Final = frozenset(
-    {b"host", b"content-length", b"transfer-encoding", b"expect", b"content-encoding"}
-)
-
-#: 10^18 bytes; longer numbers are no lengths, and int() is slow on very long ones.
-MAX_LENGTH_DIGITS: Final = 18
-
 #: How much of an answer is given to a TLS transport at once.
 TLS_WRITE: Final = 256 * 1024
-
-#: A body in more pieces than this is joined on the way: a piece of one byte takes 50.
-MAX_PIECES: Final = 1024
 
 #: What is held is counted from here on: a thousand connections may hold as much each.
 WORTH_COUNTING: Final = 64 * 1024
@@ -76,7 +50,7 @@ class Connection(asyncio.Protocol):
     """See the module's docstring. Owned by the event loop's thread.
 
     deadline is the loop's time at which the phase has to be over. Until then the other methods
-    are called by the event loop, and on_… by the parser.
+    are called by the event loop.
     """
 
     def __init__(self, connections: "Connections", deadline: float) -> None:
@@ -95,16 +69,9 @@ class Connection(asyncio.Protocol):
         # Nothing more is read: the client has closed its side, or was refused.
         self._deaf = False
         self._keep_alive = True
-        self._parser: Any = httptools.HttpRequestParser(self)
-        self._refusal: Refusal | None = None
-        self._head_size = 0
-        # Bytes of bodies that are complete and not answered, and of answers not taken yet.
-        self._queued = self._unread = 0
-        self._headers: list[Header] = []
-        self._read_here: list[Header] = []
-        self._pieces: list[bytes] = []
-        self.on_message_begin()
-        self._in_message = False
+        self._reader = RequestReader(self._requests, connections.limits.max_body_bytes)
+        # Bytes of answers that the client has not taken yet.
+        self._unread = 0
 
     @property
     def is_waited_for(self) -> bool:
@@ -121,7 +88,7 @@ class Connection(asyncio.Protocol):
     def refuse(self, status: HTTPStatus, message: str) -> None:
         """Turn away what the client is sending."""
         self._deaf = True
-        self._pieces = []
+        self._reader.drop()
         self._requests.append(Refusal(status, message))
         self._go_on()
 
@@ -146,7 +113,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._requests.clear()
-        self._pieces = []
+        self._reader.drop()
         if self._task is not None:
             # What waits for a thread need not be done any more.
             self._task.cancel()
@@ -164,28 +131,39 @@ class Connection(asyncio.Protocol):
         if before is Phase.IDLE and len(data) <= WORTH_COUNTING:
             known = self._all.heads.read(data)
             if known is not None:
-                self._queued += known.size
+                self._reader.queued += known.size
                 self._answer(known)
                 return
         if before is Phase.IDLE or before is Phase.SILENT:
             self.phase = Phase.RECEIVING
+        reader = self._reader
         try:
             self._feed(data)
         except Refusal as refusal:
             self._deaf = True
-            self._pieces = []
+            self._reader.drop()
             self._requests.append(refusal)
         if self.phase is Phase.LINGERING:
             return  # turned away meanwhile, for holding too much
-        if before is not self.phase and len(self._requests) == 1 and not self._in_message:
+        if before is not self.phase and len(self._requests) == 1 and not reader.in_message:
             self._learn(data, self._requests[0])
         if not self._requests and before is not self.phase:
             # With TLS, handshake and first request have one deadline together.
             left = math.inf if self.served or not self._tls else self.deadline - self._all.now()
             self._enter(Phase.RECEIVING, min(left, self._all.limits.request_seconds))
-        elif not self.served and not self._tls and self._received > WORTH_COUNTING:
+        elif not self.served and not self._tls and reader.received > WORTH_COUNTING:
             self._slow_down(len(data))
         self._go_on()
+
+    def _feed(self, data: bytes) -> None:
+        """Raises Refusal."""
+        self._reader.feed(data)
+        if self._reader.received > WORTH_COUNTING:
+            self._count()
+
+    def _count(self) -> None:
+        """Have the registry count what this connection holds."""
+        self._all.hold(self, self._reader.received + self._reader.queued + self._unread)
 
     def _learn(self, data: bytes, request: Request | Refusal) -> None:
         if isinstance(request, Request):
@@ -214,124 +192,6 @@ class Connection(asyncio.Protocol):
         if self.phase is Phase.SENDING:
             self._rest()
 
-    # Reading
-
-    def _feed(self, data: bytes) -> None:
-        """Raises Refusal."""
-        if self._in_head:
-            self._head_size += len(data)
-        else:
-            self._wire_size += len(data)
-        rest = self._parse(data)
-        if self._in_head and self._head_size > MAX_HEAD:
-            raise _head_too_large()
-        if self._wire_size > MAX_HEAD + MAX_CHUNK_OVERHEAD * self._received:
-            raise Refusal(HTTPStatus.BAD_REQUEST, "a chunk's size line is too long")
-        if len(self._requests) > MAX_PIPELINED:
-            text = f"more than {MAX_PIPELINED} requests at once"
-            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
-        if self._received > WORTH_COUNTING:
-            self._count()
-        if rest:
-            self._feed(rest)
-
-    def _count(self) -> None:
-        """Have the registry count what this connection holds."""
-        self._all.hold(self, self._received + self._queued + self._unread)
-
-    def _parse(self, data: bytes) -> bytes:
-        """Give the parser what has arrived; what it leaves stands behind an ignored upgrade."""
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            # To another protocol, which RFC 9110 section 7.8 lets a server ignore.
-            self._parser = httptools.HttpRequestParser(self)
-            return data[upgrade.args[0] :]
-        except httptools.HttpParserCallbackError:
-            if self._refusal is None:
-                raise
-            raise self._refusal from None
-        except httptools.HttpParserError as error:
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"not HTTP: {error}") from None
-        return b""
-
-    def _raise(self, refusal: Refusal) -> NoReturn:
-        """From within a callback: the parser wraps what is raised there."""
-        self._refusal = refusal
-        raise refusal
-
-    def on_message_begin(self) -> None:
-        self._in_message = self._in_head = True
-        self._target = b""
-        self._headers = []
-        self._read_here = []
-        self._fields_size = 0
-        self._pieces = []
-        self._received = self._chunks = self._wire_size = self._joined = 0
-        self._awaits_continue = False
-
-    def on_url(self, url: bytes) -> None:
-        self._target += url
-        if len(self._target) > MAX_TARGET:
-            text = f"the request's target is over the limit of {MAX_TARGET} bytes"
-            self._raise(Refusal(HTTPStatus.REQUEST_URI_TOO_LONG, text))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        headers = self._headers
-        if self._in_head:  # else it is a trailer, which nothing here asks for
-            headers.append((name, value))
-        if self._in_head and (key := name.lower()) in _READ_HERE:
-            self._read_here.append((key, value))
-        self._fields_size += len(name) + len(value)
-        if len(value) > MAX_FIELD or len(headers) > MAX_FIELDS or self._fields_size > MAX_HEAD:
-            self._raise(_head_too_large())
-
-    def on_headers_complete(self) -> None:
-        self._in_head = False
-        try:
-            self._awaits_continue = _check_head(
-                self._parser.get_http_version(), self._read_here, self._all.limits.max_body_bytes
-            )
-            if self._parser.should_upgrade():
-                _check_upgrade(self._parser.get_method(), self._read_here)
-        except Refusal as refusal:
-            self._raise(refusal)
-
-    def on_chunk_header(self) -> None:
-        self._chunks += 1
-        if self._chunks > MAX_CHUNKS:
-            self._raise(Refusal(HTTPStatus.BAD_REQUEST, f"more than {MAX_CHUNKS} chunks"))
-
-    def on_body(self, piece: bytes) -> None:
-        pieces = self._pieces
-        pieces.append(piece)
-        self._received += len(piece)
-        self._awaits_continue = False
-        limit = self._all.limits.max_body_bytes
-        if self._received > limit:
-            self._raise(_body_too_large(f"more than {limit}", limit))
-        if len(pieces) - self._joined > MAX_PIECES:
-            # What was not joined before, so that no byte is copied twice.
-            pieces[self._joined :] = [b"".join(pieces[self._joined :])]
-            self._joined += 1
-
-    def on_message_complete(self) -> None:
-        pieces, self._pieces = self._pieces, []
-        size = self._received
-        parser = self._parser
-        keep_alive = parser.should_keep_alive() and parser.get_http_version() == "1.1"
-        encodings = [value for name, value in self._read_here if name == b"content-encoding"]
-        self._requests.append(
-            Request(
-                *(parser.get_method(), self._target, self._headers, pieces),
-                *(size, keep_alive, b",".join(encodings)),
-            )
-        )
-        self._queued += size
-        self._received = self._wire_size = 0
-        self._in_message, self._in_head, self._awaits_continue = False, True, False
-        self._head_size = 0
-
     # Answering
 
     def _go_on(self) -> None:
@@ -347,8 +207,8 @@ class Connection(asyncio.Protocol):
                 self._turn_away(asked)
             else:
                 self._answer(asked)
-        elif self._awaits_continue:
-            self._awaits_continue = False
+        elif self._reader.awaits_continue:
+            self._reader.awaits_continue = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _answer(self, request: Request) -> None:
@@ -375,7 +235,7 @@ class Connection(asyncio.Protocol):
 
     def _send(self, request: Request, answer: Answer) -> None:
         self.served = True
-        self._queued -= request.size
+        self._reader.queued -= request.size
         self._keep_alive = request.keep_alive and not self._all.stopping
         size = sum(map(len, answer.chunks))
         head = answer.head(self._all.date, size, keep_alive=self._keep_alive)
@@ -418,14 +278,14 @@ class Connection(asyncio.Protocol):
     def _rest(self) -> None:
         """The answer is sent: go on with what was received meanwhile, or wait."""
         self._unread = 0
-        if self.held or self._queued or self._received:
+        if self.held or self._reader.queued or self._reader.received:
             self._count()
         if not self._keep_alive or (self._deaf and not self._requests):
             self._linger()
         elif self._requests:
             self._enter(Phase.RECEIVING, self._all.limits.request_seconds)
             self._all.loop.call_soon(self._go_on)
-        elif self._in_message:
+        elif self._reader.in_message:
             self._enter(Phase.RECEIVING, self._all.limits.request_seconds)
             self._go_on()
         else:
@@ -448,67 +308,7 @@ class Connection(asyncio.Protocol):
         self._transport.write_eof()
 
 
-def _check_head(version: str, headers: Sequence[Header], limit: int) -> bool:
-    """What the parser leaves open; answers whether the client waits for 100 Continue.
-
-    headers are those of _READ_HERE, their names in lower case. Raises Refusal.
-    """
-    found: dict[bytes, list[bytes]] = {}
-    for name, value in headers:
-        found.setdefault(name, []).append(value.strip().lower())
-    if version not in ("1.1", "1.0"):
-        text = "only HTTP/1.1 and HTTP/1.0 are supported"
-        raise Refusal(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, text)
-    hosts = len(found.get(b"host", ()))
-    if hosts > 1 or (not hosts and version == "1.1"):
-        raise Refusal(HTTPStatus.BAD_REQUEST, "exactly one Host header is needed")
-    codings = found.get(b"transfer-encoding")
-    if codings:
-        _check_codings(version, codings)
-    digits = found.get(b"content-length", (b"0",))[0].lstrip(b"0") or b"0"
-    if len(digits) > MAX_LENGTH_DIGITS:
-        raise Refusal(HTTPStatus.BAD_REQUEST, "Content-Length is no length")
-    length = int(digits)
-    if length > limit:
-        raise _body_too_large(str(length), limit)
-    expected = found.get(b"expect")
-    if expected and expected != [b"100-continue"]:
-        raise Refusal(HTTPStatus.EXPECTATION_FAILED, "the only expectation met is 100-continue")
-    return expected is not None and version == "1.1"
-
-
-def _check_upgrade(method: bytes, headers: Sequence[Header]) -> None:
-    """The parser takes what follows such a head for another protocol, be there a body or not."""
-    has_body = any(
-        name == b"transfer-encoding" or (name == b"content-length" and value.strip(b" \t0"))
-        for name, value in headers
-    )
-    if has_body or method == b"CONNECT":
-        raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "Upgrade and CONNECT are not supported")
-
-
-def _check_codings(version: str, codings: Sequence[bytes]) -> None:
-    if version == "1.0" or not codings[-1].endswith(b"chunked"):
-        # Where such a body ends is a guess (RFC 9112 section 6.3).
-        raise Refusal(HTTPStatus.BAD_REQUEST, "the length of the request is ambiguous")
-    if codings != [b"chunked"]:
-        raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "the only transfer coding supported is chunked")
-
-
 def _failed() -> Answer:
     """Called where an exception is being handled: ours, since the application refuses by values."""
     _LOG.exception("a request failed")
     return error_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error, see the log")
-
-
-def _head_too_large() -> Refusal:
-    text = (
-        f"the request's head is over the limit of {MAX_HEAD} bytes,"
-        f" {MAX_FIELDS} fields or {MAX_FIELD} bytes a field"
-    )
-    return Refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text)
-
-
-def _body_too_large(size: str, limit: int) -> Refusal:
-    text = f"request body of {size} bytes is over the limit of {limit} bytes (--max-body-bytes)"
-    return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)

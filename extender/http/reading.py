@@ -1,0 +1,238 @@
+"""Reads requests: what the parser finds in the bytes, within limits.
+
+httptools (llhttp, the parser of Node.js) reads HTTP; the rules for heads that it leaves open are
+here.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any, Final, NoReturn
+
+import httptools
+
+from extender.http.exchange import Header, Refusal, Request
+
+#: A request's line and headers, as nginx and Go would take them.
+MAX_TARGET: Final = 8 * 1024
+MAX_FIELD: Final = 8 * 1024
+MAX_FIELDS: Final = 100
+MAX_HEAD: Final = 64 * 1024
+
+#: Chunks of a chunked body; what stands around them may be that many times its content.
+MAX_CHUNKS: Final = 64 * 1024
+MAX_CHUNK_OVERHEAD: Final = 16
+
+#: Complete requests that wait for the answers before theirs. Nobody who asks a scheduler extender
+#: sends a second request before the first is answered.
+MAX_PIPELINED: Final = 64
+
+#: Headers that say where a request ends and how it is written, and Host, which it must have.
+_READ_HERE: Final = frozenset(
+    {b"host", b"content-length", b"transfer-encoding", b"expect", b"content-encoding"}
+)
+
+#: 10^18 bytes; longer numbers are no lengths, and int() is slow on very long ones.
+MAX_LENGTH_DIGITS: Final = 18
+
+#: A body in more pieces than this is joined on the way: a piece of one byte takes 50.
+MAX_PIECES: Final = 1024
+
+
+class RequestReader:
+    """The request that is being received, and those that are complete.
+
+    Used by one connection, on the event loop; the parser calls on_….
+    """
+
+    def __init__(self, requests: deque[Request | Refusal], max_body_bytes: int) -> None:
+        """Complete requests are added to `requests`."""
+        self._requests = requests
+        self._max_body_bytes = max_body_bytes
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._refusal: Refusal | None = None
+        self._headers: list[Header] = []
+        self._read_here: list[Header] = []
+        self._pieces: list[bytes] = []
+        self._head_size = 0
+        #: Bytes of bodies that are complete and not answered yet.
+        self.queued = 0
+        #: Bytes of the body that is being received.
+        self.received = 0
+        self.on_message_begin()
+        #: Whether something of a request has arrived that is not complete.
+        self.in_message = False
+
+    def drop(self) -> None:
+        """Forget what has arrived of a body."""
+        self._pieces = []
+
+    def feed(self, data: bytes) -> None:
+        """Add the requests that are complete with this. Raises Refusal."""
+        if self._in_head:
+            self._head_size += len(data)
+        else:
+            self._wire_size += len(data)
+        rest = self._parse(data)
+        if self._in_head and self._head_size > MAX_HEAD:
+            raise _head_too_large()
+        if self._wire_size > MAX_HEAD + MAX_CHUNK_OVERHEAD * self.received:
+            raise Refusal(HTTPStatus.BAD_REQUEST, "a chunk's size line is too long")
+        if len(self._requests) > MAX_PIPELINED:
+            text = f"more than {MAX_PIPELINED} requests at once"
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        if rest:
+            self.feed(rest)
+
+    def _parse(self, data: bytes) -> bytes:
+        """Give the parser what has arrived; what it leaves stands behind an ignored upgrade."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            # To another protocol, which RFC 9110 section 7.8 lets a server ignore.
+            self._parser = httptools.HttpRequestParser(self)
+            return data[upgrade.args[0] :]
+        except httptools.HttpParserCallbackError:
+            if self._refusal is None:
+                raise
+            raise self._refusal from None
+        except httptools.HttpParserError as error:
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"not HTTP: {error}") from None
+        return b""
+
+    def _raise(self, refusal: Refusal) -> NoReturn:
+        """From within a callback: the parser wraps what is raised there."""
+        self._refusal = refusal
+        raise refusal
+
+    def on_message_begin(self) -> None:
+        self.in_message = self._in_head = True
+        self._target = b""
+        self._headers = []
+        self._read_here = []
+        self._fields_size = 0
+        self._pieces = []
+        self.received = self._chunks = self._wire_size = self._joined = 0
+        self.awaits_continue = False
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+        if len(self._target) > MAX_TARGET:
+            text = f"the request's target is over the limit of {MAX_TARGET} bytes"
+            self._raise(Refusal(HTTPStatus.REQUEST_URI_TOO_LONG, text))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        headers = self._headers
+        if self._in_head:  # else it is a trailer, which nothing here asks for
+            headers.append((name, value))
+        if self._in_head and (key := name.lower()) in _READ_HERE:
+            self._read_here.append((key, value))
+        self._fields_size += len(name) + len(value)
+        if len(value) > MAX_FIELD or len(headers) > MAX_FIELDS or self._fields_size > MAX_HEAD:
+            self._raise(_head_too_large())
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        try:
+            self.awaits_continue = _check_head(
+                self._parser.get_http_version(), self._read_here, self._max_body_bytes
+            )
+            if self._parser.should_upgrade():
+                _check_upgrade(self._parser.get_method(), self._read_here)
+        except Refusal as refusal:
+            self._raise(refusal)
+
+    def on_chunk_header(self) -> None:
+        self._chunks += 1
+        if self._chunks > MAX_CHUNKS:
+            self._raise(Refusal(HTTPStatus.BAD_REQUEST, f"more than {MAX_CHUNKS} chunks"))
+
+    def on_body(self, piece: bytes) -> None:
+        pieces = self._pieces
+        pieces.append(piece)
+        self.received += len(piece)
+        self.awaits_continue = False
+        limit = self._max_body_bytes
+        if self.received > limit:
+            self._raise(_body_too_large(f"more than {limit}", limit))
+        if len(pieces) - self._joined > MAX_PIECES:
+            # What was not joined before, so that no byte is copied twice.
+            pieces[self._joined :] = [b"".join(pieces[self._joined :])]
+            self._joined += 1
+
+    def on_message_complete(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        size = self.received
+        parser = self._parser
+        keep_alive = parser.should_keep_alive() and parser.get_http_version() == "1.1"
+        encodings = [value for name, value in self._read_here if name == b"content-encoding"]
+        self._requests.append(
+            Request(
+                *(parser.get_method(), self._target, self._headers, pieces),
+                *(size, keep_alive, b",".join(encodings)),
+            )
+        )
+        self.queued += size
+        self.received = self._wire_size = 0
+        self.in_message, self._in_head, self.awaits_continue = False, True, False
+        self._head_size = 0
+
+
+def _check_head(version: str, headers: Sequence[Header], limit: int) -> bool:
+    """What the parser leaves open; answers whether the client waits for 100 Continue.
+
+    headers are those of _READ_HERE, their names in lower case. Raises Refusal.
+    """
+    found: dict[bytes, list[bytes]] = {}
+    for name, value in headers:
+        found.setdefault(name, []).append(value.strip().lower())
+    if version not in ("1.1", "1.0"):
+        text = "only HTTP/1.1 and HTTP/1.0 are supported"
+        raise Refusal(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, text)
+    hosts = len(found.get(b"host", ()))
+    if hosts > 1 or (not hosts and version == "1.1"):
+        raise Refusal(HTTPStatus.BAD_REQUEST, "exactly one Host header is needed")
+    codings = found.get(b"transfer-encoding")
+    if codings:
+        _check_codings(version, codings)
+    digits = found.get(b"content-length", (b"0",))[0].lstrip(b"0") or b"0"
+    if len(digits) > MAX_LENGTH_DIGITS:
+        raise Refusal(HTTPStatus.BAD_REQUEST, "Content-Length is no length")
+    length = int(digits)
+    if length > limit:
+        raise _body_too_large(str(length), limit)
+    expected = found.get(b"expect")
+    if expected and expected != [b"100-continue"]:
+        raise Refusal(HTTPStatus.EXPECTATION_FAILED, "the only expectation met is 100-continue")
+    return expected is not None and version == "1.1"
+
+
+def _check_upgrade(method: bytes, headers: Sequence[Header]) -> None:
+    """The parser takes what follows such a head for another protocol, be there a body or not."""
+    has_body = any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip(b" \t0"))
+        for name, value in headers
+    )
+    if has_body or method == b"CONNECT":
+        raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "Upgrade and CONNECT are not supported")
+
+
+def _check_codings(version: str, codings: Sequence[bytes]) -> None:
+    if version == "1.0" or not codings[-1].endswith(b"chunked"):
+        # Where such a body ends is a guess (RFC 9112 section 6.3).
+        raise Refusal(HTTPStatus.BAD_REQUEST, "the length of the request is ambiguous")
+    if codings != [b"chunked"]:
+        raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "the only transfer coding supported is chunked")
+
+
+def _head_too_large() -> Refusal:
+    text = (
+        f"the request's head is over the limit of {MAX_HEAD} bytes,"
+        f" {MAX_FIELDS} fields or {MAX_FIELD} bytes a field"
+    )
+    return Refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text)
+
+
+def _body_too_large(size: str, limit: int) -> Refusal:
+    text = f"request body of {size} bytes is over the limit of {limit} bytes (--max-body-bytes)"
+    return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
