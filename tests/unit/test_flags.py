@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cli import COMMANDS, PLUGIN_COMMANDS, main
-from extender.commands.arguments import PLUGIN
+from extender.commands.arguments import PLUGIN, policy_of
 from extender.environment import (
     PREFIX,
     PURE_PYTHON,
@@ -125,6 +125,16 @@ def test_a_misspelt_command_is_told_what_it_may_have_been_meant_for(
 def test_a_misspelt_word_of_any_length_is_compared_in_no_time() -> None:
     """At 100 characters; of a million the comparison would take minutes."""
     assert words_meant(["--bind" * 200_000], ["--bind"]) == ""
+
+
+@pytest.mark.parametrize("command", ["serve", "explain", "nodes", "check"])
+@pytest.mark.parametrize("value", ["auto", "strict", "off", None])
+def test_every_way_to_check_handlers_is_chosen_by_its_name(command: str, value: str | None) -> None:
+    """auto is the default, and may be asked for."""
+    words = ["--handler-check", value] if value else []
+    of_nodes = ["kata"] if command == "nodes" else []
+    flags = COMMANDS[command].load().parse(PROGRAM, [*words, *of_nodes])
+    assert policy_of(flags).handler_check.name == (value or "auto").upper()
 
 
 # The help

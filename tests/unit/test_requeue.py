@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import Raw
@@ -72,6 +73,47 @@ def test_a_class_that_appears_wakes_nobody_where_no_node_matches() -> None:
     following = Following(Node("n1"), classes=())
     following.store.replace_runtime_classes([GVISOR])
     assert following.woken(remembered(a_pod())) == []
+
+
+def test_a_class_that_changes_wakes_its_pods_and_no_others() -> None:
+    """A class that stays is no news: the nodes that match it are full."""
+    kata = RuntimeClass("kata", "kata", (("sandbox", "kata"),))
+    nodes = Node("n1", {"sandbox": "gvisor"}), Node("n2", {"sandbox": "kata"})
+    following = Following(*nodes, classes=(replace(GVISOR, node_selector=(("a", "b"),)), kata))
+    following.store.replace_runtime_classes([GVISOR, kata])
+    assert following.woken(remembered(a_pod(), a_pod("other", "kata"))) == ["web"]
+
+
+def test_a_class_that_changes_wakes_nobody_for_a_node_that_has_gone() -> None:
+    """Its shape is still there, and no node has it."""
+    following = Following(Node("n1", {"sandbox": "gvisor"}), Node("n2"))
+    change_nodes(following.store, [], ["n1"])
+    following.store.replace_runtime_classes([replace(GVISOR, overhead={"cpu": "1"})])
+    assert following.woken(remembered(a_pod())) == []
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param({}, id="remembered whole"),
+        pytest.param(
+            {"tolerations": (Toleration("t", "Exists"),) * (MAX_FEW + 1)},
+            id="too much to be remembered",
+        ),
+    ],
+)
+def test_of_more_changes_than_are_remembered_none_is_lost(
+    pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All nodes are looked at instead."""
+    monkeypatch.setattr("extender.cluster.requeue.MAX_TRANSITIONS", 2)
+    following = Following(*(Node(f"n{number}") for number in range(3)))
+    change_nodes(following.store, [Node("n0", {"sandbox": "gvisor"})])
+    for number in range(1, 3):
+        taint = Taint(f"taint-{number}", "", "NoSchedule")
+        change_nodes(following.store, [Node(f"n{number}", {}, (taint,))])
+    assert not following.changes.transitions
+    assert following.woken(remembered(a_pod(**pod), a_pod("other", "kata"))) == ["web"]
 
 
 def test_a_node_that_begins_to_match_wakes() -> None:
