@@ -216,13 +216,47 @@ class SelectorTerm:
     match_fields: tuple[SelectorRequirement, ...] = ()
 
 
+class NodeRequirement(NamedTuple):
+    """One requirement of a class's node-selector-terms; is_field: of matchFields."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+    is_field: bool = False
+
+
+#: A condition of a node: its type and status.
+Condition = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRules:
+    """What annotations of a RuntimeClass add to its fields.
+
+    terms are its node-selector-terms, None without any; conditions what a node must have;
+    unsupported the words for what its pods can't use; isolation its level, "" for one that says
+    none. Each of them is as if it were not there where its annotation can't be read: then `faults`
+    has the annotation's name, and what is wrong with it.
+    """
+
+    terms: tuple[SelectorTerm, ...] | None = None
+    conditions: tuple[Condition, ...] = ()
+    unsupported: tuple[str, ...] = ()
+    isolation: str = ""
+    faults: tuple[tuple[str, str], ...] = ()
+
+    def has_fault(self, annotation: str) -> bool:
+        """Whether an annotation can't be read."""
+        return any(name == annotation for name, _ in self.faults)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RuntimeClass:
     """A node.k8s.io/v1 RuntimeClass. Compared by identity: a changed class is another object.
 
     node_selector holds (key, value) pairs sorted by key; overhead is podFixed as it was written.
-    The last two fields are what admission alone looks at: whether the class has an overhead and a
-    scheduling at all, be they empty.
+    has_overhead and has_scheduling are what admission alone looks at: whether the class has them
+    at all, be they empty. rules is None for most classes, which have none of these annotations.
     """
 
     name: str
@@ -234,6 +268,12 @@ class RuntimeClass:
     creation_timestamp: str = ""
     has_overhead: bool = False
     has_scheduling: bool = False
+    rules: ClassRules | None = None
+
+    @property
+    def isolation(self) -> str:
+        """How well it keeps its pods apart from the node, in a word; "" where it does not say."""
+        return self.rules.isolation if self.rules else ""
 
     def same_as(self, other: "RuntimeClass") -> bool:
         """Whether all fields are equal, so that one can replace the other."""
@@ -250,6 +290,8 @@ class Pod:
     that a container asks for MARK, resources is None where they were not read.
     node_affinity is None where the pod has no required node affinity; an empty tuple is one
     that matches nothing (component-helpers/scheduling/corev1/nodeaffinity, v1.36.2).
+    uses has the words for what it uses (decoding.pod_uses), None where nobody has looked: the
+    verbs look only where the pod's class says what its pods can't use.
     """
 
     namespace: str = ""
@@ -267,6 +309,7 @@ class Pod:
     declared_needs: frozenset[str] = frozenset()
     is_marked: bool = False
     resources: PodResources | None = None
+    uses: frozenset[str] | None = None
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
 
@@ -326,6 +369,7 @@ class Node:
     is_docker: bool = False
     kubelet: Kubelet = _UNKNOWN_KUBELET
     allocatable: bytes = b""
+    conditions: frozenset[Condition] = frozenset()
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
 
@@ -339,7 +383,8 @@ class Shape:
     """The parts of a node that decide about RuntimeClasses; nodes of equal shape share one verdict.
 
     selector_entries are those of the node's labels that some RuntimeClass's nodeSelector asks for,
-    taints those with a hard effect, in the node's order.
+    taints those with a hard effect, in the node's order. met and conditions are what the node meets
+    of the terms and conditions that classes ask for by annotation.
     """
 
     selector_entries: frozenset[tuple[str, str]] = frozenset()
@@ -348,6 +393,8 @@ class Shape:
     unschedulable: bool = False
     is_docker: bool = False
     kubelet: Kubelet = _UNKNOWN_KUBELET
+    met: frozenset[NodeRequirement] = frozenset()
+    conditions: frozenset[Condition] = frozenset()
 
 
 def shape_of(node: Node, wanted: Collection[tuple[str, str]]) -> Shape:

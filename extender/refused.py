@@ -90,6 +90,7 @@ class RefusedPods:
             len(selector) > MAX_SELECTOR
             or sum(len(key) + len(value) for key, value in selector) > MAX_WORDS
             or not has_few_words(pod.tolerations)
+            or sum(map(len, pod.uses or ())) > MAX_WORDS
         ):
             return None
         key = (
@@ -98,6 +99,7 @@ class RefusedPods:
             pod.tolerations,
             pod.features,
             pod.kubelet_needs,
+            pod.uses,
         )
         if len(self._shared) >= _MAX_SHARED and key not in self._shared:
             return None
@@ -109,6 +111,7 @@ class RefusedPods:
                 tolerations=pod.tolerations,
                 features=pod.features,
                 kubelet_needs=pod.kubelet_needs,
+                uses=pod.uses,
             ),
         )
 

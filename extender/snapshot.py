@@ -7,7 +7,7 @@ Node names are bytes here: the content of the name's JSON string, as it stands i
 answers. A node's name is a DNS subdomain, so it needs no escape.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -215,8 +215,3 @@ class Snapshot:
     def shape(self, name: bytes) -> Shape | None:
         shape_id = self.nodes[name]
         return self.shapes[shape_id] if shape_id else None
-
-
-def selector_entries(runtime_classes: Iterable[RuntimeClass]) -> frozenset[tuple[str, str]]:
-    """All nodeSelector entries some class asks for: the labels that matter."""
-    return frozenset(entry for each in runtime_classes for entry in each.node_selector)

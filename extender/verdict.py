@@ -6,12 +6,12 @@ names a node, and nodes that fail for the same cause have the same text.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from extender.objects import Taint
+from extender.objects import Condition, NodeRequirement, Taint
 from extender.printable import printable
 
 #: The longest piece of foreign text (a name or value that no API server has validated) in a reason,
@@ -38,6 +38,8 @@ class Code(StrEnum):
     UNKNOWN_NODE = "unknown_node"
     OS = "os"
     NODE_FEATURE = "node_feature"
+    CONDITION = "condition"
+    UNSUPPORTED = "unsupported"
     POD_SELECTOR = "pod_selector"
     POD_AFFINITY = "pod_affinity"
     POD_TAINT = "pod_taint"
@@ -81,6 +83,40 @@ def selector_mismatch(runtime_class: str, missing: tuple[tuple[str, str], ...]) 
     """The node lacks these labels; `missing` is sorted by key."""
     wanted = " and ".join(f"{shown(key)}={shown(value)}" for key, value in missing)
     return _mismatch(Code.SELECTOR, runtime_class, f"nodeSelector {wanted}")
+
+
+def terms_mismatch(runtime_class: str, missing: Iterable[NodeRequirement]) -> Reason:
+    """The node does not meet these of the class's one term; `missing` is sorted by key."""
+    wanted = " and ".join(map(requirement_text, missing))
+    return _mismatch(Code.SELECTOR, runtime_class, f"nodeSelector {wanted}")
+
+
+def requirement_text(requirement: NodeRequirement) -> str:
+    """KEY OPERATOR VALUE,VALUE; KEY OPERATOR where it has no values."""
+    key, operator, values, _ = requirement
+    return shown(f"{key} {operator} {','.join(values)}".rstrip())
+
+
+def none_of_terms(runtime_class: str, count: int) -> Reason:
+    """The node matches none of the class's terms."""
+    return _mismatch(Code.SELECTOR, runtime_class, f"none of {count} nodeSelectorTerms")
+
+
+def annotation_unreadable(code: Code, runtime_class: str, annotation: str) -> Reason:
+    """An annotation of the class can't be read, so that it matches no node."""
+    return _mismatch(code, runtime_class, f"annotation {annotation} can't be read")
+
+
+def condition_lacking(runtime_class: str, condition: Condition) -> Reason:
+    """The node lacks a condition, or it has another status."""
+    kind, status = condition
+    detail = f"condition {shown(kind)} is not {shown(status)}"
+    return _mismatch(Code.CONDITION, runtime_class, detail)
+
+
+def unsupported(runtime_class: str, word: str) -> Reason:
+    """The pod uses what no pod of the class can use."""
+    return _mismatch(Code.UNSUPPORTED, runtime_class, f"{shown(word)} is unsupported")
 
 
 def untolerated_taint(runtime_class: str, taint: Taint) -> Reason:

@@ -173,7 +173,8 @@ def _equal_constraints(classes: Iterable[RuntimeClass]) -> Iterator[Finding]:
     by_key: dict[ConstraintKey, list[RuntimeClass]] = {}
     for each in classes:
         by_key.setdefault(constraint_key(each), []).append(each)
-    for (selector, _), same in by_key.items():
+    for key, same in by_key.items():
+        selector = key.node_selector
         handlers = sorted({each.handler for each in same})
         if len(handlers) < 2:
             continue

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from extender.cluster.yaml_documents import YamlError, yaml_documents
 from extender.input_files import FileError, check_file, read_file
+from extender.yaml_documents import YamlError, yaml_documents
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from extender.decoding import (
     runtime_class_of,
     traits_of,
 )
-from extender.objects import RuntimeClass, Shape, shape_of
+from extender.objects import Condition, RuntimeClass, Shape, shape_of
 from extender.validation import validate_node_name
 
 #: How many different traits of nodes are remembered, so that nodes share their shapes. A cluster
@@ -160,19 +160,22 @@ def check_kind(found: str | None, kind: str) -> None:
 class HeldNode(Held, gc=False):
     """About 50 bytes; labels are the store's own bytes, shapes are shared between nodes.
 
-    bare is the node's shape without selector entries. allocatable is status.allocatable as JSON:
-    nodes of one kind of machine mostly share it.
+    bare is the node's shape without what classes ask for. allocatable is status.allocatable as
+    JSON: nodes of one kind of machine mostly share it. conditions are the newest known, also where
+    no class asks for any: whoever begins to ask must find them here.
     """
 
     labels: bytes
     bare: Shape
     allocatable: bytes
+    conditions: frozenset[Condition]
 
 
 class NodeFeed(Feed[HeldNode]):
     """Nodes.
 
     A heartbeat changes nothing that is held: it costs one decoding and four comparisons of bytes.
+    A condition that changes and that no class asks for is noted here and told to nobody.
     """
 
     kind = "Node"
@@ -180,6 +183,7 @@ class NodeFeed(Feed[HeldNode]):
     def __init__(self, store: SnapshotStore) -> None:
         super().__init__()
         self._store = store
+        store.ask_for_conditions(self._conditions_of)
         self._reader = NodeReader()
         self._bare_shapes: dict[NodeTraits, Shape] = {}
         self._amounts = SharedTexts()
@@ -199,16 +203,28 @@ class NodeFeed(Feed[HeldNode]):
             labels = before.labels
         version = node.resource_version
         newest = revision(version)
-        allocatable = node.allocatable
+        allocatable, conditions = node.allocatable, self._reader.conditions(node.conditions)
         if (
             before is not None
             and bare is before.bare
             and labels is before.labels
             and allocatable == before.allocatable
         ):
-            return Seen(name, version, newest, before)
+            if conditions is before.conditions or is_older(newest, before.revision):
+                return Seen(name, version, newest, before)
+            # First noted, then looked whether anybody asks: whoever begins to ask meanwhile does
+            # the two the other way round, so that one of both sees the other's.
+            changed, before.conditions = conditions ^ before.conditions, conditions
+            if changed.isdisjoint(self._store.wanted.conditions):
+                return Seen(name, version, newest, before)
         allocatable = self._amounts.same(allocatable)
-        return Seen(name, version, newest, HeldNode(newest, labels, bare, allocatable))
+        held = HeldNode(newest, labels, bare, allocatable, conditions)
+        return Seen(name, version, newest, held)
+
+    def _conditions_of(self, name: bytes) -> frozenset[Condition]:
+        """What is known of a node's conditions; from any thread."""
+        held = self._held.get(name)
+        return held.conditions if held is not None else frozenset()
 
     def _bare_shape(self, traits: NodeTraits) -> Shape:
         """Nodes of equal traits share one object, as long as it is remembered."""
@@ -231,7 +247,7 @@ class NodeFeed(Feed[HeldNode]):
 
 
 def _observed(name: bytes, held: HeldNode) -> ObservedNode:
-    return ObservedNode(name, held.labels, held.bare, held.allocatable)
+    return ObservedNode(name, held.labels, held.bare, held.allocatable, held.conditions)
 
 
 class HeldClass(Held):

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Raw, Struct
 
 from extender.cluster.misspelt import Misspelt
-from extender.cluster.yaml_documents import YamlError, yaml_documents
 from extender.decoding import (
     WORKLOAD_GROUPS,
     DecodeError,
@@ -44,6 +43,7 @@ from extender.decoding.uses import (
 from extender.input_files import FileError, read_file
 from extender.objects import Node, PlacedPod, Pod, RuntimeClass, Workload
 from extender.validation import unreadable_amount, validate_node_name, validate_runtimeclass
+from extender.yaml_documents import YamlError, yaml_documents
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 

@@ -15,7 +15,7 @@ from extender.cluster.api_connection import ConnectionFaultError
 from extender.cluster.api_objects import Page, Response, page_of, status_of
 from extender.cluster.kinds import PODS
 from extender.cluster.list_watch import LIST_SILENCE_SECONDS, PAGE_LIMIT
-from extender.decoding import DecodeError, RawPod, decode, pod_of
+from extender.decoding import DecodeError, RawPod, decode, pod_of, uses_in
 from extender.objects import Pod
 from extender.verdict import told_reasons
 
@@ -118,6 +118,7 @@ def _waiting(raw: Raw) -> WaitingPod | None:
         # Most pods of a cluster require nothing: the rest of them need not be read.
         if pod.is_unconstrained:
             return None
+        pod.uses = uses_in(raw)
         other = decode(raw, _Object, "Pod")
     except DecodeError:
         # If the filter can't read it either, it answers with a 400.

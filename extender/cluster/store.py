@@ -16,8 +16,9 @@ from msgspec import Struct
 
 from extender.decoding import decode
 from extender.names import NodeIndex
-from extender.objects import Node, RuntimeClass, Shape, ShapeId, shape_of
-from extender.snapshot import NodeTable, Shapes, Snapshot, selector_entries
+from extender.objects import Condition, Node, RuntimeClass, Shape, ShapeId, shape_of
+from extender.predicates.wanted import Wanted
+from extender.snapshot import NodeTable, Shapes, Snapshot
 
 _StringDict = dict[str, str]
 
@@ -37,14 +38,15 @@ class ObservedNode(Struct, frozen=True, gc=False):
     """A node as a reflector hands it to the store.
 
     labels is their JSON with sorted keys and no blanks (see canonical_labels); bare is the node's
-    shape without selector entries: only the store knows which entries matter. allocatable is
-    status.allocatable as JSON, empty where there is none.
+    shape without selector entries, terms met and conditions: only the store knows which of them
+    matter. allocatable is status.allocatable as JSON, empty where there is none.
     """
 
     name: bytes
     labels: bytes
     bare: Shape
     allocatable: bytes = b""
+    conditions: frozenset[Condition] = frozenset()
 
 
 def canonical_labels(labels: Mapping[str, str]) -> bytes:
@@ -56,8 +58,13 @@ def canonical_labels(labels: Mapping[str, str]) -> bytes:
 
 def observed(node: Node) -> ObservedNode:
     """A whole node as the store takes it."""
-    labels = canonical_labels(node.labels)
-    return ObservedNode(node.name.encode(), labels, shape_of(node, ()), node.allocatable)
+    return ObservedNode(
+        node.name.encode(),
+        canonical_labels(node.labels),
+        shape_of(node, ()),
+        node.allocatable,
+        node.conditions,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,15 @@ def _has_any(labels: bytes, needles: Iterable[bytes]) -> bool:
     return any(needle in labels for needle in needles)
 
 
+#: The conditions of a node that is known by its name.
+ConditionsOf = Callable[[bytes], frozenset[Condition]]
+
+
+def no_conditions(name: bytes) -> frozenset[Condition]:
+    """Nobody keeps them: nodes and classes come together, as from manifests."""
+    return frozenset()
+
+
 class SnapshotStore:
     """The one writer of snapshots."""
 
@@ -130,7 +146,9 @@ class SnapshotStore:
         self.snapshot = Snapshot()
         self._lock = threading.Lock()
         self._shape_ids: dict[Shape, ShapeId] = {}
-        self._wanted: frozenset[tuple[str, str]] = frozenset()
+        self._conditions_of: ConditionsOf = no_conditions
+        #: What of nodes matters; any thread may look, none but those that write changes it.
+        self.wanted = Wanted()
         self._needles: tuple[bytes, ...] = ()
         self._pending: Changes = {}
         self._retired: _Retired | None = None
@@ -145,6 +163,13 @@ class SnapshotStore:
         write at the same moment, the second one's listeners may be called first.
         """
         self._listeners.append(listener)
+
+    def ask_for_conditions(self, conditions_of: ConditionsOf) -> None:
+        """Say where the conditions of known nodes are kept, in case a class comes to ask for one.
+
+        It is called with the store's lock held, and from any thread.
+        """
+        self._conditions_of = conditions_of
 
     def replace_observed(self, nodes: Iterable[ObservedNode]) -> None:
         """Replace all nodes: those not among these are dropped. Swaps only if something differs."""
@@ -192,7 +217,7 @@ class SnapshotStore:
             new[each.name] = before if before and before.same_as(each) else each
         if new.keys() == old.keys() and all(new[name] is old[name] for name in new):
             return None
-        self._want(selector_entries(new.values()))
+        self._want(Wanted.of(new.values()))
         return new
 
     def _note_all(self, nodes: Iterable[ObservedNode]) -> None:
@@ -211,8 +236,11 @@ class SnapshotStore:
     def _note(self, node: ObservedNode) -> None:
         """Note a node's state if it differs from the snapshot's."""
         current, name, labels = self.snapshot, node.name, node.labels
-        entries = self._entries(labels)
-        shape = replace(node.bare, selector_entries=entries) if entries else node.bare
+        entries, shape = self._entries(labels), node.bare
+        if entries:
+            shape = replace(shape, selector_entries=entries)
+        if self.wanted.is_more_than_entries:
+            shape = self._with_rules(shape, node)
         shape_id = self._shape_id(shape)
         if (
             current.nodes[name] == shape_id
@@ -237,25 +265,42 @@ class SnapshotStore:
         """Those of a node's labels that some class asks for."""
         if len(self._needles) <= _FEW_NEEDLES and not _has_any(labels, self._needles):
             return frozenset()
-        return frozenset(decode(labels, _StringDict).items() & self._wanted)
+        return frozenset(decode(labels, _StringDict).items() & self.wanted.entries)
 
-    def _want(self, entries: frozenset[tuple[str, str]]) -> None:
-        """Other labels matter from now on: go through the nodes that have one of them."""
-        added = entries - self._wanted
-        shrink = len(self._wanted | added) > 2 * max(len(entries), _MIN_WANTED)
-        if not added and not shrink:
+    def _with_rules(self, shape: Shape, node: ObservedNode) -> Shape:
+        """The shape with what the node meets of the classes' terms and conditions."""
+        wanted, met = self.wanted, shape.met
+        if wanted.requirements:
+            met = wanted.met_by(decode(node.labels, _StringDict), node.name.decode())
+        conditions = node.conditions & wanted.conditions
+        return replace(shape, met=met, conditions=conditions) if met or conditions else shape
+
+    def _want(self, wanted: Wanted) -> None:
+        """Other labels and conditions matter from now on: look at the nodes that have any."""
+        before, entries = self.wanted, wanted.entries
+        added = entries - before.entries
+        shrink = len(before.entries | added) > 2 * max(len(entries), _MIN_WANTED)
+        other_rules = wanted.requirements != before.requirements or (
+            wanted.conditions != before.conditions
+        )
+        if not added and not shrink and not other_rules:
             return
-        self._wanted = entries if shrink else self._wanted | added
-        self._needles = _needles(self._wanted)
-        # An entry that is dropped may be in any node's shape.
-        sought = () if shrink else _needles(added)
+        kept = entries if shrink else before.entries | added
+        self.wanted = replace(wanted, entries=kept)
+        self._needles = _needles(kept)
+        # What is dropped may be in any node's shape, and any node may meet other rules.
+        everywhere = shrink or other_rules
+        sought = () if everywhere else _needles(added)
         shapes = self.snapshot.shapes
         for name, labels in self.snapshot.labels.items():
-            if shrink or _has_any(labels, sought):
+            if everywhere or _has_any(labels, sought):
                 shape = shapes[self.snapshot.nodes[name]]
-                bare = replace(shape, selector_entries=frozenset())
+                bare = replace(
+                    shape, selector_entries=frozenset(), met=frozenset(), conditions=frozenset()
+                )
                 allocatable = self.snapshot.allocatable.get(name, b"")
-                self._note(ObservedNode(name, labels, bare, allocatable))
+                conditions = self._conditions_of(name)
+                self._note(ObservedNode(name, labels, bare, allocatable, conditions))
 
     def _swap(
         self,

@@ -18,7 +18,6 @@ from extender.checks.scheduler_config import (
 from extender.checks.special_nodes import untainted_special_nodes
 from extender.checks.strict_fields import duplicate_keys
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
-from extender.cluster.yaml_documents import YamlError, yaml_documents
 from extender.commands.arguments import (
     Command,
     add_policy_flags,
@@ -35,6 +34,7 @@ from extender.input_files import FileError, read_file
 from extender.predicates.runtimeclass import Policy
 from extender.printing.finding_texts import findings_document, findings_text
 from extender.verbs.nodes import Support
+from extender.yaml_documents import YamlError, yaml_documents
 
 _VERSION: Final = re.compile(r"v?(?P<major>[0-9]{1,3})\.(?P<minor>[0-9]{1,3})(?:[.+-].*)?")
 

@@ -25,7 +25,13 @@ from extender.decoding.nodes import (
     node_of,
     traits_of,
 )
-from extender.decoding.pods import RawMetadata, RawPod, explained_pod_of, pod_of
+from extender.decoding.pod_uses import RawUsingPod, uses_in, uses_of
+from extender.decoding.pods import (
+    RawMetadata,
+    RawPod,
+    explained_pod_of,
+    pod_of,
+)
 from extender.decoding.reading import (
     DecodeError,
     StringList,
@@ -58,6 +64,7 @@ __all__ = [
     "RawTaint",
     "RawTimedToleration",
     "RawToleration",
+    "RawUsingPod",
     "RawWorkload",
     "SharedTexts",
     "StringList",
@@ -78,5 +85,7 @@ __all__ = [
     "timed_tolerations_of",
     "tolerations_of",
     "traits_of",
+    "uses_in",
+    "uses_of",
     "with_daemon_tolerations",
 ]

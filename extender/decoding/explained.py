@@ -1,11 +1,13 @@
 """A pod with all that explain tells of it: what the verbs read, affinity, state, resources."""
 
+import contextlib
 from dataclasses import replace
 
 from msgspec import Raw
 
+from extender.decoding.pod_uses import uses_in
 from extender.decoding.pods import RawPod, explained_pod_of
-from extender.decoding.reading import decode
+from extender.decoding.reading import DecodeError, decode
 from extender.decoding.resources import RawResourcesPod, resources_of
 from extender.objects import Pod
 
@@ -13,8 +15,13 @@ from extender.objects import Pod
 def explained_pod(raw: bytes | Raw, place: str = "Pod") -> Pod:
     """Read a Pod, or a template. Raises DecodeError.
 
-    Resources are read by themselves: the verbs' own reading of a pod must not pay for them.
+    Resources are read by themselves, and what it uses: the verbs' own reading of a pod must not pay
+    for them.
     """
     pod = explained_pod_of(decode(raw, RawPod, place), place)
     resources = resources_of(decode(raw, RawResourcesPod, place), place)
-    return replace(pod, resources=resources)
+    pod = replace(pod, resources=resources)
+    # What it uses is left open where that can't be read: no API server has seen such a pod.
+    with contextlib.suppress(DecodeError):
+        pod.uses = uses_in(raw, place)
+    return pod

@@ -7,8 +7,8 @@ from msgspec import Raw, Struct
 
 from extender.decoding.constraints import RawHandler, RawTaint, handlers_of, taints_of
 from extender.decoding.kubelets import NodeFeatures, kubelet_of
-from extender.decoding.reading import decode, strings
-from extender.objects import Handler, Kubelet, Node, Taint
+from extender.decoding.reading import DecodeError, decode, strings
+from extender.objects import Condition, Handler, Kubelet, Node, Taint
 
 _NULL_TEXT: Final = b"null"
 _NULL: Final = Raw(_NULL_TEXT)
@@ -25,6 +25,11 @@ class _NodeSpec(Struct, gc=False):
     unschedulable: bool | None = None
 
 
+class _Condition(Struct, frozen=True, gc=False):
+    type: str | None = None
+    status: str | None = None
+
+
 class _NodeInfo(Struct, rename="camel", gc=False):
     container_runtime_version: str | None = None
     operating_system: str | None = None
@@ -37,12 +42,14 @@ class _NodeStatus(Struct, rename="camel", gc=False):
     features: Raw = _NULL
     declared_features: Raw = _NULL
     allocatable: Raw = _NULL
+    conditions: Raw = _NULL
 
 
 _NO_METADATA: Final = _NodeMetadata()
 _NO_SPEC: Final = _NodeSpec()
 _NO_INFO: Final = _NodeInfo()
 _NO_STATUS: Final = _NodeStatus()
+_NO_CONDITIONS: Final[frozenset[Condition]] = frozenset()
 
 
 class RawNode(Struct, gc=False):
@@ -76,6 +83,11 @@ class RawNode(Struct, gc=False):
         raw = bytes((self.status or _NO_STATUS).allocatable)
         return b"" if raw == _NULL_TEXT else raw
 
+    @property
+    def conditions(self) -> Raw:
+        """status.conditions as JSON, which changes with every heartbeat; not to be kept."""
+        return (self.status or _NO_STATUS).conditions
+
 
 # decode() takes a type; a union is one to msgspec, though not to mypy.
 _Labels: Final[type[dict[str, str | None] | None]] = (
@@ -83,6 +95,9 @@ _Labels: Final[type[dict[str, str | None] | None]] = (
 )
 _Taints: Final[type[list[RawTaint | None] | None]] = (
     list[RawTaint | None] | None  # type: ignore[assignment]
+)
+_Conditions: Final[type[tuple[_Condition | None, ...] | None]] = (
+    tuple[_Condition | None, ...] | None  # type: ignore[assignment]
 )
 _Features: Final[type[NodeFeatures | None]] = (
     NodeFeatures | None  # type: ignore[assignment]
@@ -184,13 +199,14 @@ class NodeReader:
     It remembers those that many nodes have: short ones, and the last _MAX_TEXTS of them.
     """
 
-    __slots__ = ("_amounts", "_handlers", "_kubelets", "_taints")
+    __slots__ = ("_amounts", "_conditions", "_handlers", "_kubelets", "_taints")
 
     def __init__(self) -> None:
         self._taints: dict[bytes, tuple[Taint, ...]] = {}
         self._handlers: dict[bytes, frozenset[Handler]] = {}
         self._kubelets: dict[tuple[str, str, bytes, bytes], Kubelet] = {}
         self._amounts = SharedTexts()
+        self._conditions: dict[tuple[_Condition | None, ...], frozenset[Condition]] = {}
 
     def read(self, raw: bytes | memoryview | Raw, place: str = "") -> Node:
         """Raises DecodeError."""
@@ -198,9 +214,28 @@ class NodeReader:
 
     def node_of(self, raw: RawNode, place: str = "") -> Node:
         """Raises DecodeError."""
-        labels = labels_of(raw.labels, place)
+        labels, conditions = labels_of(raw.labels, place), self.conditions(raw.conditions)
         traits, allocatable = traits_of(raw, place), self._amounts.same(raw.allocatable)
-        return self.with_traits(raw.name, labels, traits, place, allocatable)
+        return self.with_traits(raw.name, labels, traits, place, allocatable, conditions)
+
+    def conditions(self, raw: Raw) -> frozenset[Condition]:
+        """Types and statuses of status.conditions; those of equal ones are one object.
+
+        Nobody is refused for what stands in there: what can't be read is no condition.
+        """
+        try:
+            read = decode(raw, _Conditions) or ()
+        except DecodeError:
+            return _NO_CONDITIONS
+        found = self._conditions.get(read)
+        if found is None:
+            if len(self._conditions) >= _MAX_TEXTS:
+                self._conditions.clear()
+            pairs = [(each.type, each.status) for each in read if each is not None]
+            found = frozenset((kind, status) for kind, status in pairs if kind and status)
+            if sum(len(kind) + len(status) for kind, status in found) <= _MAX_TEXT:
+                self._conditions[read] = found
+        return found
 
     def with_traits(
         self,
@@ -209,6 +244,7 @@ class NodeReader:
         traits: NodeTraits,
         place: str = "",
         allocatable: bytes = b"",
+        conditions: frozenset[Condition] = _NO_CONDITIONS,
     ) -> Node:
         """A node of these traits. Raises DecodeError."""
         taints = self._taints.get(traits.taints)
@@ -229,6 +265,7 @@ class NodeReader:
             traits.is_docker,
             self._kubelet(traits, place),
             allocatable,
+            conditions,
         )
 
     def _kubelet(self, traits: NodeTraits, place: str) -> Kubelet:

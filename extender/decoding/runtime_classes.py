@@ -4,6 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from extender.decoding.class_annotations import rules_of
 from extender.decoding.constraints import RawTimedToleration, quantities_of, timed_tolerations_of
 from extender.decoding.reading import StringMap, strings
 from extender.objects import RuntimeClass
@@ -54,4 +55,5 @@ def runtime_class_of(raw: RawRuntimeClass) -> RuntimeClass:
         metadata.creation_timestamp or "",
         has_overhead=raw.overhead is not None,
         has_scheduling=raw.scheduling is not None,
+        rules=rules_of(metadata.annotations),
     )

@@ -14,6 +14,7 @@ from extender.http.service import Service
 from extender.http.verb_routes import PrioritizeRoute
 from extender.names import NameRun, text_of
 from extender.objects import RuntimeClass, ShapeId
+from extender.predicates.wanted import Wanted
 from extender.printing import texts
 from extender.printing.documents import (
     Document,
@@ -116,7 +117,7 @@ class DebugRoutes:
         described = isinstance(args.nodes, NodeItems)
         self._check_synced(snapshot, nodes=not described)
         if isinstance(args.nodes, NodeItems):
-            wanted = frozenset(runtime_class.node_selector if runtime_class else ())
+            wanted = Wanted.of((runtime_class,) if runtime_class else ())
             candidates = described_nodes(args.nodes.nodes, names_of(args.nodes).names, wanted)
         else:
             candidates = nodes_of(snapshot, args.nodes.names if args.nodes else None)

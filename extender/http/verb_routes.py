@@ -23,7 +23,7 @@ from extender.verbs.filter import (
 )
 from extender.verbs.preempt import keep_matching
 from extender.verbs.prioritize import Scores
-from extender.wire.bodies import Chunks, run_of
+from extender.wire.bodies import Chunks, run_of, with_uses
 from extender.wire.filter import (
     Args,
     decode_args,
@@ -38,6 +38,15 @@ from extender.wire.node_items import NodeItems
 from extender.wire.preemption import decode_preemption_args, encode_victims
 
 _LOG: Final = logging.getLogger(__name__)
+
+
+def _limits_uses(runtime_class: RuntimeClass | None) -> bool:
+    """Whether more must be read of the pod: what it uses."""
+    return (
+        runtime_class is not None
+        and runtime_class.rules is not None
+        and bool(runtime_class.rules.unsupported)
+    )
 
 
 class FilterRoute:
@@ -56,6 +65,8 @@ class FilterRoute:
             return encode_passed_all(args.nodes)
         try:
             runtime_class, snapshot = self._service.resolve(pod, patient=patient)
+            if _limits_uses(runtime_class):
+                pod = with_uses(pod, args.text)
             if isinstance(args.nodes, NameRun):
                 return self._names(pod, runtime_class, snapshot, args.nodes, patient)
             return self._described(pod, runtime_class, args.nodes)
@@ -98,9 +109,11 @@ class FilterRoute:
             runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
             if runtime_class is None and pod.runtime_class_name:
                 # Gone, or not there yet: to be asked for, as at first.
-                yield self._service.resolve(pod)
-            else:
-                yield runtime_class, snapshot
+                runtime_class, snapshot = self._service.resolve(pod)
+            if pod.uses is None and _limits_uses(runtime_class):
+                # Only now does the class say what its pods can't use: judged at the next try.
+                return
+            yield runtime_class, snapshot
 
     def _newer(
         self, judged: Snapshot, result: FilterResult, tried_before: bool
@@ -177,6 +190,8 @@ class PreemptRoute:
         pod, victims = args.pod, args.victims
         if not pod.is_unconstrained:
             runtime_class, snapshot = self._service.resolve(pod, patient=patient)
+            if _limits_uses(runtime_class):
+                pod = with_uses(pod, args.text)
             if not snapshot.nodes_synced:
                 raise not_synced("nodes")
             names = run_of(list(victims))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from extender.objects import SelectorRequirement, SelectorTerm
+from extender.objects import NodeRequirement, SelectorRequirement, SelectorTerm
 
 _LABEL_NAME: Final = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)"
 _DNS_LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
@@ -120,6 +120,24 @@ def _name_test(requirement: SelectorRequirement) -> Callable[[str], bool] | str:
     if requirement.key != NAME_FIELD:
         return lambda name: (wanted == "") is equal
     return lambda name: (wanted == name) is equal
+
+
+def requirement_test(requirement: NodeRequirement) -> Callable[[Mapping[str, str], str], bool]:
+    """The test of one requirement by a node's labels and name. Raises ValueError, saying why not.
+
+    The requirements of a term are judged one by one where many terms share them.
+    """
+    key, operator, values, is_field = requirement
+    plain = SelectorRequirement(key, operator, values)
+    if is_field:
+        name_test = _name_test(plain)
+        if isinstance(name_test, str):
+            raise ValueError(name_test)
+        return lambda labels, name: name_test(name)
+    label_test = _label_test(plain)
+    if isinstance(label_test, str):
+        raise ValueError(label_test)
+    return lambda labels, name: label_test(labels.get(key))
 
 
 class _CompiledTerm:

@@ -4,14 +4,16 @@ Whatever the nodes are (`reason_for_all_nodes`):
 
 1. no RuntimeClass named: nothing to check but the pod's needs; not found: every node fails
 2. conflict between the pod's and the class's nodeSelector: every node fails
+3. the pod uses what the class says its pods can't use: every node fails
 
 For each shape of node, in the order of `Requirements.of`, where it stands alone:
 
-3. nodeSelector of the class
-4. taints with a hard effect, by the tolerations of pod and class together
-5. the class's handler among those the node reports
-6. the features that the pod needs of that handler
-7. what the kubelet rejects (`extender.predicates.kubelet`)
+4. nodeSelector of the class, then its terms (`extender.predicates.class_rules`)
+5. taints with a hard effect, by the tolerations of pod and class together
+6. conditions that the class asks for
+7. the class's handler among those the node reports
+8. the features that the pod needs of that handler
+9. what the kubelet rejects (`extender.predicates.kubelet`)
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,6 +22,12 @@ from enum import Enum, StrEnum
 from typing import Final, NamedTuple
 
 from extender.objects import Features, Handler, Pod, RuntimeClass, Shape, Taint
+from extender.predicates.class_rules import (
+    condition_checks,
+    readable_checks,
+    term_checks,
+    unsupported_reason,
+)
 from extender.predicates.kubelet import Check, KubeletCheck, kubelet_checks
 from extender.predicates.node_selector import conflicting_key
 from extender.predicates.tolerations import TolerationSet, find_untolerated_taint
@@ -133,12 +141,12 @@ def conflict_reason(pod: Pod, runtime_class: RuntimeClass) -> Reason | None:
 
 
 def reason_for_all_nodes(pod: Pod, runtime_class: RuntimeClass | None) -> Reason | None:
-    """Checks 1 and 2: why no node can run the pod, whatever the nodes are.
+    """Checks 1 to 3: why no node can run the pod, whatever the nodes are.
 
     runtime_class is the one the pod names, None where it names none or there is none.
     """
     if runtime_class is not None:
-        return conflict_reason(pod, runtime_class)
+        return conflict_reason(pod, runtime_class) or unsupported_reason(pod, runtime_class)
     return not_found(pod.runtime_class_name) if pod.runtime_class_name else None
 
 
@@ -149,7 +157,7 @@ def _class_checks(
     *,
     with_conditions: bool,
 ) -> Iterator[Check]:
-    """Checks 3 to 5, what the class asks of a node, in their order.
+    """Checks 4 to 7, what the class asks of a node, in their order.
 
     with_conditions: taints count too that say how the node is at the moment.
     """
@@ -168,9 +176,12 @@ def _class_checks(
     def handler(shape: Shape) -> Reason | None:
         return handler_reason(runtime_class, shape, check)
 
+    yield from readable_checks(runtime_class)
     if runtime_class.node_selector:
         yield selector
+    yield from term_checks(runtime_class)
     yield taints
+    yield from condition_checks(runtime_class)
     if check is not HandlerCheck.OFF:
         yield handler
 
@@ -178,7 +189,7 @@ def _class_checks(
 def _feature_checks(
     runtime_class: RuntimeClass | None, needed: Features, check: HandlerCheck
 ) -> Iterator[Check]:
-    """Check 6."""
+    """Check 8."""
     if needed and check is not HandlerCheck.OFF:
         yield lambda shape: feature_reason(runtime_class, shape, needed)
 

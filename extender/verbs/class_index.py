@@ -4,25 +4,47 @@ Of 1,000 classes few concern one node, and one installer may create 18 classes w
 constraints: equal ones are judged once.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Generic, NamedTuple, NewType, TypeVar
 
-from extender.objects import RuntimeClass, Shape, Toleration, untimed
+from extender.objects import (
+    Condition,
+    RuntimeClass,
+    SelectorTerm,
+    Shape,
+    Toleration,
+    untimed,
+)
 from extender.predicates.runtimeclass import (
     HandlerCheck,
     Requirements,
     is_condition_taint,
 )
-from extender.snapshot import Snapshot, selector_entries
+from extender.predicates.wanted import Wanted
+from extender.snapshot import Snapshot
 
 T = TypeVar("T")
 
 Entry = tuple[str, str]
 
-#: nodeSelector and tolerations: what a class asks of a node, apart from its handler.
-ConstraintKey = tuple[tuple[Entry, ...], frozenset[Toleration]]
+
+class ConstraintKey(NamedTuple):
+    """What a class asks of a node, apart from its handler."""
+
+    node_selector: tuple[Entry, ...]
+    tolerations: frozenset[Toleration]
+    terms: tuple[SelectorTerm, ...] | None = None
+    conditions: frozenset[Condition] = frozenset()
+    #: Annotations that can't be read.
+    faults: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def selects(self) -> bool:
+        """Whether it asks for anything that an ordinary node has not."""
+        return bool(self.node_selector or self.terms or self.conditions)
+
 
 #: The index of a group in ClassIndex.groups.
 ClassGroupId = NewType("ClassGroupId", int)
@@ -32,7 +54,13 @@ _MAX_REMEMBERED: Final = 4096
 
 
 def constraint_key(runtime_class: RuntimeClass) -> ConstraintKey:
-    return runtime_class.node_selector, frozenset(map(untimed, runtime_class.tolerations))
+    selector = runtime_class.node_selector
+    tolerations = frozenset(map(untimed, runtime_class.tolerations))
+    rules = runtime_class.rules
+    if rules is None:
+        return ConstraintKey(selector, tolerations)
+    conditions = frozenset(rules.conditions)
+    return ConstraintKey(selector, tolerations, rules.terms, conditions, rules.faults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +77,9 @@ class ClassGroup:
 
 
 class Matching(NamedTuple):
-    """The groups that match a shape, those with a nodeSelector and those without.
+    """The groups that match a shape, those that select nodes and those that don't.
+
+    by_selector has those with a nodeSelector, terms or conditions.
 
     Shapes that differ only in their labels mostly share one tuple `without_selector`.
     """
@@ -64,8 +94,8 @@ class ClassIndex:
     def __init__(self, runtime_classes: Iterable[RuntimeClass], check: HandlerCheck) -> None:
         runtime_classes = tuple(runtime_classes)
         #: The labels that matter, for nodes that are described in a request.
-        self.wanted = selector_entries(runtime_classes)
-        self.wanted_keys = sorted({key for key, _ in self.wanted})
+        self.wanted = Wanted.of(runtime_classes)
+        self.wanted_keys = sorted({key for key, _ in self.wanted.entries})
         alike: dict[tuple[ConstraintKey, str], list[RuntimeClass]] = {}
         for each in runtime_classes:
             alike.setdefault((constraint_key(each), each.handler), []).append(each)
@@ -79,25 +109,31 @@ class ClassIndex:
             for (key, _), same in alike.items()
         ]
         self._by_entry: dict[Entry, list[ClassGroupId]] = {}
+        self._by_rules: list[ClassGroupId] = []
         self._without_selector: list[ClassGroupId] = []
-        for number, group in enumerate(self.groups):
-            selector = group.example.node_selector
-            # A node must have all entries, so looking at one of them is enough to find the group.
-            same_entry = self._by_entry.setdefault(selector[0], []) if selector else None
-            (self._without_selector if same_entry is None else same_entry).append(
-                ClassGroupId(number)
-            )
+        for index, group in enumerate(self.groups):
+            selector, number = group.example.node_selector, ClassGroupId(index)
+            if selector:
+                # A node must have all entries, so one of them is enough to find the group.
+                self._by_entry.setdefault(selector[0], []).append(number)
+            elif group.constraints.selects:
+                self._by_rules.append(number)
+            else:
+                self._without_selector.append(number)
         self._remembered: dict[Shape, tuple[ClassGroupId, ...]] = {}
 
     def matching(self, shape: Shape) -> Matching:
         """The groups whose classes a node of this shape can run at all."""
         by_selector = tuple(
             number
-            for entry in shape.selector_entries
-            for number in self._by_entry.get(entry, ())
+            for numbers in (*map(self._of_entry, shape.selector_entries), self._by_rules)
+            for number in numbers
             if self.groups[number].matches(shape)
         )
         return Matching(by_selector, self._matching_without_selector(shape))
+
+    def _of_entry(self, entry: Entry) -> Sequence[ClassGroupId]:
+        return self._by_entry.get(entry, ())
 
     def _matching_without_selector(self, shape: Shape) -> tuple[ClassGroupId, ...]:
         # Labels don't matter to these classes, and few nodes differ in what does.
@@ -118,7 +154,7 @@ class ClassIndex:
     def served(self, shape: Shape) -> Iterator[ClassGroup]:
         """The groups for which a node of this shape is special.
 
-        A class without nodeSelector matches every untainted node, so these are special for none.
+        A class that selects nothing matches every untainted node, so these are special for none.
         """
         matching = self.matching(shape)
         is_tainted = any(not is_condition_taint(taint) for taint in shape.taints)

@@ -9,8 +9,9 @@ from itertools import compress
 from typing import Any, Final, NamedTuple, NewType, TypeVar
 
 from extender.names import NameRun
-from extender.objects import Node, Pod, RuntimeClass, shape_of
+from extender.objects import Node, Pod, RuntimeClass
 from extender.predicates.runtimeclass import Policy, Requirements, reason_for_all_nodes
+from extender.predicates.wanted import Wanted
 from extender.snapshot import Snapshot
 from extender.verbs.verdicts import MAX_DETAILS, Verdicts, group_refusals
 from extender.verdict import Code, Reason
@@ -24,7 +25,7 @@ PASSES: Final = Group(0)
 _BYTE_VALUES: Final = 256
 
 #: Reasons that hold whatever the nodes are.
-_DECIDED_WITHOUT_NODES: Final = frozenset({Code.NOT_FOUND, Code.CONFLICT})
+_DECIDED_WITHOUT_NODES: Final = frozenset({Code.NOT_FOUND, Code.CONFLICT, Code.UNSUPPORTED})
 
 
 def _decided_by_pod(pod: Pod, runtime_class: RuntimeClass | None, count: int) -> Verdicts | None:
@@ -62,6 +63,8 @@ def match_nodes(
         return decided
     requirements = Requirements.of(pod, runtime_class, policy)
     selector = runtime_class.node_selector if runtime_class else ()
+    wanted = Wanted.of((runtime_class,) if runtime_class else ())
+    has_rules = wanted.is_more_than_entries
     number: dict[Reason | None, int] = {None: 0}
     known: dict[tuple[object, ...], int] = {}
     codes = []
@@ -71,10 +74,18 @@ def match_nodes(
         labels = node.labels
         has = tuple([labels.get(key) == value for key, value in selector])
         flags = (node.unschedulable, node.is_docker)
-        key = (has, id(node.taints), id(node.handlers), id(node.kubelet), flags)
+        key: tuple[object, ...] = (
+            has,
+            id(node.taints),
+            id(node.handlers),
+            id(node.kubelet),
+            flags,
+        )
+        if has_rules:
+            key = (*key, wanted.met_by(labels, node.name), id(node.conditions))
         code = known.get(key)
         if code is None:
-            reason = requirements.mismatch(shape_of(node, frozenset(selector)))
+            reason = requirements.mismatch(wanted.shape_of(node))
             code = known[key] = number.setdefault(reason, len(number))
         codes.append(code)
     return Verdicts(bytes(codes) if len(number) <= _BYTE_VALUES else codes, tuple(number))

@@ -1,9 +1,9 @@
 """The prioritize verb: keep nodes that serve rare RuntimeClasses free for those classes' pods.
 
-cost(node) = the number of distinct constraint sets (nodeSelector, tolerations) among the
-RuntimeClasses that the node serves, the pod's own class's set left out. Distinct, because one
-installer may make 18 classes with one selector. A node's score is 10 // (1 + its cost above the
-cheapest known node of the request); an unknown node scores 0.
+cost(node) = the number of distinct constraint sets (nodeSelector, tolerations, and the terms and
+conditions of annotations) among the RuntimeClasses that the node serves, the pod's own class's set
+left out. Distinct, because one installer may make 18 classes with one selector. A node's score is
+10 // (1 + its cost above the cheapest known node of the request); an unknown node scores 0.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final, Self
 
 from extender.names import NameRun
-from extender.objects import Node, RuntimeClass, ShapeId, shape_of
+from extender.objects import Node, RuntimeClass, ShapeId
 from extender.predicates.runtimeclass import HandlerCheck
 from extender.snapshot import Snapshot
 from extender.verbs.class_index import (
@@ -124,7 +124,8 @@ class Preferences:
         key = constraint_key(own) if own else None
         known: dict[tuple[object, ...], int] = {}
         costs = []
-        wanted, keys = index.wanted, index.wanted_keys
+        wanted, keys = index.wanted.entries, index.wanted_keys
+        has_rules = index.wanted.is_more_than_entries
         for node in nodes:
             labels = node.labels
             # Go through the wanted keys or the node's labels, whichever are fewer.
@@ -135,10 +136,18 @@ class Preferences:
             )
             found = tuple([entry for entry in entries if entry in wanted])
             # Taints and handlers by identity, as in match_nodes: only the entries are hashed.
-            state = (found, id(node.taints), id(node.handlers), node.is_docker)
+            state: tuple[object, ...] = (
+                found,
+                id(node.taints),
+                id(node.handlers),
+                node.is_docker,
+            )
+            if has_rules:
+                met = index.wanted.met_by(labels, node.name)
+                state = (*state, met, id(node.conditions))
             cost = known.get(state)
             if cost is None:
-                shape = shape_of(node, wanted)
+                shape = index.wanted.shape_of(node)
                 cost = known[state] = _cost(index.served_constraints(shape), key)
             costs.append(cost)
         least = min(costs, default=0)

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 import orjson
-from msgspec import Raw
+from msgspec import Raw, Struct
 
-from extender.decoding import DecodeError, RawPod, decode, pod_of
+from extender.decoding import DecodeError, RawPod, RawUsingPod, decode, pod_of, uses_of
 from extender.names import NameRun
 from extender.objects import Pod
 
@@ -98,6 +99,25 @@ def decode_pod(raw: Raw) -> Pod:
         raise BadRequestError("Pod: missing")
     bound_pod(raw)
     return pod_of(decode_or_refuse(raw, RawPod, "Pod"))
+
+
+class _UsingHead(Struct, rename={"pod": "Pod"}):
+    """A body up to the nodes, closed."""
+
+    pod: RawUsingPod | None = None
+
+
+#: A pod as it came, to be read again: a Raw by itself, or the bytes of the body up to the nodes.
+PodText = bytes | Raw
+
+
+def with_uses(pod: Pod, text: PodText) -> Pod:
+    """The pod with what it uses (decoding.pod_uses). Raises BadRequestError."""
+    if isinstance(text, Raw):
+        using: RawUsingPod | None = decode_or_refuse(text, RawUsingPod, "Pod")
+    else:
+        using = decode_or_refuse(text + b"}", _UsingHead, "").pod
+    return replace(pod, uses=uses_of(using or RawUsingPod()))
 
 
 class LastPod:

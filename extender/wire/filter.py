@@ -26,6 +26,7 @@ from extender.wire.bodies import (
     BadRequestError,
     Chunks,
     LastPod,
+    PodText,
     bound_pod,
     decode_or_refuse,
     decode_pod,
@@ -73,10 +74,14 @@ class _NodeList(Struct):
 
 
 class Args(NamedTuple):
-    """ExtenderArgs: a pod and the nodes it may go to, in one of the two modes."""
+    """ExtenderArgs: a pod and the nodes it may go to, in one of the two modes.
+
+    text is what the pod was read from.
+    """
 
     pod: Pod
     nodes: NameRun | NodeItems
+    text: PodText = b""
 
 
 def is_quick(body: bytes) -> bool:
@@ -128,8 +133,9 @@ def _decode_go_names(body: bytes, last: LastPod) -> Args | None:
     if names is None:
         return None
     _bound_names(names.count)
-    pod = _decode_head(body[:start], last)
-    return Args(pod, names) if pod is not None else None
+    head = body[:start]
+    pod = _decode_head(head, last)
+    return Args(pod, names, head) if pod is not None else None
 
 
 def _bound_names(count: int) -> None:
@@ -169,12 +175,13 @@ def _decode_go_items(body: bytes, seen: SeenNodes, last: LastPod) -> Args | None
     if places is None:
         return None
     end_of_head, start = places
-    pod = _decode_head(body[:end_of_head], last)
+    head = body[:end_of_head]
+    pod = _decode_head(head, last)
     try:
         items = seen.read(body, start) if pod is not None else None
     except TooManyNodesError as error:
         raise BadRequestError(str(error)) from None
-    return Args(pod, items) if pod is not None and items is not None else None
+    return Args(pod, items, head) if pod is not None and items is not None else None
 
 
 def names_of(nodes: NodeItems) -> NameRun:
@@ -184,14 +191,15 @@ def names_of(nodes: NodeItems) -> NameRun:
 def decode_any(body: bytes) -> Args:
     """Either mode in whatever JSON. Raises BadRequestError."""
     fields = top_level(body)
-    pod = decode_pod(fields.get("pod", NULL))
+    text = fields.get("pod", NULL)
+    pod = decode_pod(text)
     names = decode_names(fields.get("nodenames", NULL))
     if names is not None:
-        return Args(pod, names)
+        return Args(pod, names, text)
     nodes = fields.get("nodes", NULL)
     if nodes == NULL:
         raise BadRequestError("NodeNames, Nodes: both are null, one of them must be a list")
-    return Args(pod, _decode_items(nodes))
+    return Args(pod, _decode_items(nodes), text)
 
 
 def decode_names(raw: Raw) -> NameRun | None:

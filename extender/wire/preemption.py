@@ -17,6 +17,7 @@ from extender.wire.bodies import (
     BadRequestError,
     Chunks,
     LastPod,
+    PodText,
     bound_pod,
     decode_or_refuse,
     decode_pod,
@@ -85,10 +86,14 @@ _UID: Final[type[str | None]] = str | None  # type: ignore[assignment]
 
 @dataclass(frozen=True, slots=True)
 class PreemptionArgs:
-    """ExtenderPreemptionArgs: a pod, and by node name the pods that would be evicted."""
+    """ExtenderPreemptionArgs: a pod, and by node name the pods that would be evicted.
+
+    text is what the pod was read from.
+    """
 
     pod: Pod
     victims: Mapping[str, MetaVictims]
+    text: PodText = b""
 
 
 def decode_preemption_args(body: bytes, last: LastPod | None = None) -> PreemptionArgs:
@@ -103,16 +108,17 @@ def decode_preemption_args(body: bytes, last: LastPod | None = None) -> Preempti
     if usual is not None:
         return usual
     fields = top_level(body)
-    pod = decode_pod(fields.get("pod", NULL))
+    text = fields.get("pod", NULL)
+    pod = decode_pod(text)
     by_uid = fields.get("nodenametometavictims", NULL)
     if by_uid != NULL:
-        return PreemptionArgs(pod, _meta_victims(by_uid))
+        return PreemptionArgs(pod, _meta_victims(by_uid), text)
     whole = fields.get("nodenametovictims", NULL)
     if whole == NULL:
         raise BadRequestError(
             "NodeNameToVictims, NodeNameToMetaVictims: both are null, one of them must be an object"
         )
-    return PreemptionArgs(pod, _identified(whole))
+    return PreemptionArgs(pod, _identified(whole), text)
 
 
 class _PodHead(Struct, forbid_unknown_fields=True):
@@ -140,7 +146,7 @@ def _as_kube_scheduler_sends(body: bytes, last: LastPod) -> PreemptionArgs | Non
         return None
     if len(victims) > MAX_NODES:
         raise BadRequestError(f"NodeNameToMetaVictims: more than {MAX_NODES:,} nodes")
-    return PreemptionArgs(pod, victims)
+    return PreemptionArgs(pod, victims, head)
 
 
 def _meta_victims(raw: Raw) -> Mapping[str, MetaVictims]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from extender.objects import Node, Pod, RuntimeClass, SelectorRequirement, SelectorTerm
 from extender.predicates.node_selector import RequiredNodeAffinity
 from extender.predicates.runtimeclass import HandlerCheck, Policy, Requirements
+from extender.predicates.wanted import Wanted
 from extender.printing.documents import explanation_document, nodes_document
 from extender.verbs.explain import Explanation, explain
 from extender.verbs.explain.candidates import described_nodes, nodes_of
@@ -153,7 +154,7 @@ def test_nodes_described_in_a_request_are_judged_as_known_ones(
     snapshot = snapshot_of(nodes, classes)
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
     names = bodies.run_of([node.name for node in nodes]).names
-    wanted = frozenset(runtime_class.node_selector if runtime_class else ())
+    wanted = Wanted.of((runtime_class,) if runtime_class else ())
     candidates = described_nodes(nodes, names, wanted)
     described = explain(pod, runtime_class, candidates, Policy(check))
     known = explain(pod, runtime_class, nodes_of(snapshot, names), Policy(check))
@@ -286,7 +287,7 @@ def test_labels_are_judged_alike_however_they_are_kept(
     nodes = [Node(f"n{number}", each) for number, each in enumerate(labels)]
     names = [node.name.encode() for node in nodes]
     pod = Pod(name="p", node_selector=selector)
-    described = explain(pod, None, described_nodes(nodes, names, frozenset()), Policy())
+    described = explain(pod, None, described_nodes(nodes, names, Wanted()), Policy())
     fitting = [
         name for name, each in zip(names, labels, strict=True) if selector.items() <= each.items()
     ]

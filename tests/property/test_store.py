@@ -11,17 +11,21 @@ from hypothesis import strategies as st
 from extender.cluster.store import SnapshotStore
 from extender.names import NameRun
 from extender.objects import (
+    ClassRules,
     Handler,
     Node,
     Pod,
     RuntimeClass,
+    SelectorRequirement,
+    SelectorTerm,
     Shape,
     Taint,
     Toleration,
     shape_of,
 )
 from extender.predicates.runtimeclass import Policy
-from extender.snapshot import Snapshot, selector_entries
+from extender.predicates.wanted import Wanted
+from extender.snapshot import Snapshot
 from extender.verbs.filter import match_names
 from extender.verdict import UNKNOWN_NODE
 from tests.stores import change_nodes, replace_nodes
@@ -32,6 +36,31 @@ KEYS = ["k", "l"]
 VALUES = ["", "1", '"', "ü"]
 
 labels = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))
+CONDITIONS = [("Ready", "True"), ("KataReady", "True"), ("KataReady", "False")]
+conditions = st.frozensets(st.sampled_from(CONDITIONS))
+requirements = st.sampled_from(
+    [
+        SelectorRequirement("k", "In", ("1",)),
+        SelectorRequirement("k", "NotIn", ("1", "2")),
+        SelectorRequirement("l", "Exists"),
+        SelectorRequirement("l", "DoesNotExist"),
+        SelectorRequirement("k", "Gt", ("0",)),
+        SelectorRequirement("k", "Gt", ("x",)),
+    ]
+)
+by_name = st.just(SelectorRequirement("metadata.name", "In", ("n1",)))
+rules = st.builds(
+    ClassRules,
+    st.lists(
+        st.builds(
+            SelectorTerm,
+            st.lists(requirements, max_size=2).map(tuple),
+            st.lists(by_name, max_size=1).map(tuple),
+        ),
+        max_size=2,
+    ).map(tuple),
+    st.lists(st.sampled_from(CONDITIONS), max_size=2).map(tuple),
+)
 nodes = st.builds(
     Node,
     st.sampled_from(NAMES),
@@ -40,11 +69,15 @@ nodes = st.builds(
         tuple
     ),
     st.frozensets(st.builds(Handler, st.sampled_from(["", "runsc"])), max_size=2),
+    conditions=conditions,
 )
 classes = st.builds(
-    lambda name, selector: RuntimeClass(name, "h", tuple(sorted(selector.items()))),
+    lambda name, selector, rules: RuntimeClass(
+        name, "h", tuple(sorted(selector.items())), rules=rules
+    ),
     st.sampled_from(["x", "y"]),
     labels,
+    st.one_of(st.none(), rules),
 )
 steps = st.one_of(
     st.tuples(st.just("change"), st.lists(nodes, max_size=2)),
@@ -58,11 +91,9 @@ def seen(snapshot: Snapshot) -> dict[bytes, object]:
     return {name: (snapshot.shape(name), snapshot.labels[name]) for name in snapshot.nodes}
 
 
-def expected(
-    held: Mapping[str, Node], wanted: frozenset[tuple[str, str]]
-) -> dict[bytes, tuple[Shape, dict[str, str]]]:
+def expected(held: Mapping[str, Node], wanted: Wanted) -> dict[bytes, tuple[Shape, dict[str, str]]]:
     return {
-        name.encode(): (shape_of(each, wanted), dict(each.labels)) for name, each in held.items()
+        name.encode(): (wanted.shape_of(each), dict(each.labels)) for name, each in held.items()
     }
 
 
@@ -123,6 +154,7 @@ def test_shapes_are_dropped_when_most_of_many_nodes_are_gone() -> None:
 def follow(history: History) -> None:
     store = SnapshotStore()
     held = {name: Node(name) for name in NAMES}
+    store.ask_for_conditions(lambda name: held[name.decode()].conditions)
     replace_nodes(store, held.values())
     known: dict[str, RuntimeClass] = {}
     kept: list[tuple[Snapshot, dict[bytes, object]]] = []
@@ -142,14 +174,14 @@ def follow(history: History) -> None:
             known = {each.name: each for each in items if isinstance(each, RuntimeClass)}
             store.replace_runtime_classes(known.values())
         snapshot = store.snapshot
-        wanted = selector_entries(known.values())
+        wanted = Wanted.of(known.values())
         for name, (shape, its_labels) in expected(held, wanted).items():
             found = snapshot.shape(name)
             assert found is not None
             assert json.loads(snapshot.labels[name]) == its_labels
             # Entries that a class asked for once may still be there; they decide nothing.
             assert found.selector_entries <= its_labels.items()
-            entries = found.selector_entries & wanted
+            entries = found.selector_entries & wanted.entries
             assert replace(found, selector_entries=entries) == shape
         assert set(snapshot.nodes) == {name.encode() for name in held}
         if keep:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from extender.cluster.yaml_documents import (
+from extender.yaml_documents import (
     MAX_DEPTH,
     YamlError,
     yaml_documents,

@@ -11,7 +11,7 @@ from extender.checks.config_fields import Circumstances
 from extender.checks.finding import Severity
 from extender.checks.scheduler_config import check_scheduler_config
 from extender.checks.strict_fields import check_strict_fields, duplicate_keys
-from extender.cluster.yaml_documents import yaml_documents
+from extender.yaml_documents import yaml_documents
 from tests.config.shipped import scheduler_configurations
 from tests.scheduler_configurations import CASES, REFUSED
 

@@ -7,7 +7,8 @@ from typing import Final, Protocol
 import orjson
 
 from extender.decoding import decode
-from extender.objects import Node, Shape, ShapeId, shape_of
+from extender.objects import Node, Shape, ShapeId
+from extender.predicates.wanted import Wanted
 from extender.snapshot import Shapes, Snapshot
 
 _Labels: Final = dict[str, str]
@@ -63,8 +64,10 @@ class _StoredLabels:
                     values.append(None)
                     continue
                 start += len(needle)
-                value = listed[start : listed.index(b'"', start)]
-                values.append(raw if value.endswith(b"\\") else value)
+                end = listed.find(b'"', start)
+                value = listed[start:end]
+                # Not found where it is the middle of a key that no API server lets in, such as ",".
+                values.append(raw if end < 0 or value.endswith(b"\\") else value)
             return tuple(values)
 
         return look
@@ -94,11 +97,9 @@ def nodes_of(snapshot: Snapshot, names: Sequence[bytes] | None = None) -> Candid
     return Candidates(asked, ids, snapshot.shapes, _StoredLabels(snapshot, asked), allocatable)
 
 
-def described_nodes(
-    nodes: Sequence[Node], names: Sequence[bytes], wanted: frozenset[tuple[str, str]]
-) -> Candidates:
-    """Nodes as a request describes them; names in their order, wanted as for shape_of."""
+def described_nodes(nodes: Sequence[Node], names: Sequence[bytes], wanted: Wanted) -> Candidates:
+    """Nodes as a request describes them; names in their order."""
     number: dict[Shape, ShapeId] = {}
-    ids = [number.setdefault(shape_of(node, wanted), ShapeId(len(number) + 1)) for node in nodes]
+    ids = [number.setdefault(wanted.shape_of(node), ShapeId(len(number) + 1)) for node in nodes]
     shapes, labels = Shapes(tuple(number)), _DescribedLabels(nodes)
     return Candidates(names, ids, shapes, labels, lambda position: nodes[position].allocatable)

@@ -11,6 +11,7 @@ from extender.objects import Pod, RuntimeClass, Shape, Toleration
 from extender.predicates.node_selector import missing_labels
 from extender.predicates.runtimeclass import is_condition_taint
 from extender.predicates.tolerations import TolerationSet, find_untolerated_taint
+from extender.predicates.wanted import requirements_in
 from extender.verdict import Code
 
 
@@ -21,7 +22,9 @@ class Origin(StrEnum):
     NODE = "Node"
 
 
-_CLASS_ALONE: Final = frozenset({Code.HANDLER, Code.NOT_FOUND, Code.CONFLICT})
+_CLASS_ALONE: Final = frozenset(
+    {Code.HANDLER, Code.NOT_FOUND, Code.CONFLICT, Code.CONDITION, Code.UNSUPPORTED}
+)
 
 #: What only the pod asks for.
 _POD_ALONE: Final = frozenset({Code.FEATURE, Code.OS, Code.NODE_FEATURE})
@@ -44,6 +47,17 @@ def is_merged(pod: Pod, runtime_class: RuntimeClass) -> bool:
     )
 
 
+def carries_terms(pod: Pod, runtime_class: RuntimeClass) -> bool:
+    """Whether each term of the pod's required node affinity has one of the class's within it."""
+    if runtime_class.rules is None or not runtime_class.rules.terms or not pod.node_affinity:
+        return False
+    of_class = [frozenset(requirements_in(each)) for each in runtime_class.rules.terms]
+    return all(
+        any(one <= frozenset(requirements_in(each)) for one in of_class if one)
+        for each in pod.node_affinity
+    )
+
+
 def _is_state(pod: Pod, runtime_class: RuntimeClass, shape: Shape) -> bool:
     """Whether the taint that refuses the nodes says how they are at the moment: not ready, full."""
     tolerations = TolerationSet((*pod.tolerations, *runtime_class.tolerations))
@@ -62,7 +76,9 @@ def class_part_origin(
     if code is Code.TAINT and shape is not None and _is_state(pod, runtime_class, shape):
         return Origin.NODE
     if code is Code.SELECTOR and shape is not None:
-        missing = (e for e in runtime_class.node_selector if e not in shape.selector_entries)
+        missing = [e for e in runtime_class.node_selector if e not in shape.selector_entries]
         carried = not missing_labels(missing, pod.node_selector)
+        if not missing:
+            carried = carries_terms(pod, runtime_class)
         return Origin.BOTH if carried else Origin.RUNTIME_CLASS
     return Origin.BOTH if is_merged(pod, runtime_class) else Origin.RUNTIME_CLASS

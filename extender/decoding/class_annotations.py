@@ -1,0 +1,185 @@
+"""What annotations of a RuntimeClass say beyond its fields, read once for each class.
+
+What can't be read is told as a fault, and never taken for less than it might mean: the checks let
+no node pass (predicates.class_rules).
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from extender.decoding.reading import StringMap
+from extender.objects import ClassRules, Condition, SelectorRequirement, SelectorTerm
+from extender.yaml_documents import YamlError, yaml_documents
+
+PREFIX: Final = "runtimeclass-extender/"
+
+#: The annotations, without their prefix.
+TERMS: Final = "node-selector-terms"
+CONDITIONS: Final = "node-conditions"
+UNSUPPORTED: Final = "unsupported"
+ISOLATION: Final = "isolation"
+
+_ANNOTATIONS: Final = frozenset(f"{PREFIX}{n}" for n in (TERMS, CONDITIONS, UNSUPPORTED, ISOLATION))
+
+#: What a pod may use that not every runtime can give it. `resource:NAME` is one too.
+FEATURES: Final = (
+    "hostNetwork",
+    "hostPID",
+    "hostIPC",
+    "privileged",
+    "hostPath",
+    "hostPorts",
+    "blockDevices",
+    "imageVolumes",
+    "subPath",
+    "ephemeralContainers",
+    "procMountUnmasked",
+    "sysctls",
+    "localhostSeccomp",
+    "appArmor",
+    "seLinux",
+    "podLevelResources",
+)
+RESOURCE: Final = "resource:"
+
+#: Each keeps its pods apart at least as well as the one before.
+ISOLATION_LEVELS: Final = ("none", "sandbox", "vm", "confidential")
+
+#: Characters that all annotations of an object may have (apimachinery validation/objectmeta.go).
+_MAX_TEXT: Final = 2**18
+
+#: Requirements in the terms of a class, and entries of a list. Each requirement is asked of every
+#: node that changes: a thousand take 0.2 ms.
+MAX_REQUIREMENTS: Final = 1000
+MAX_ENTRIES: Final = 200
+
+_NAME: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]{0,314}[A-Za-z0-9])?"
+_CONDITION: Final = re.compile(rf"({_NAME})(?:\s*=\s*({_NAME}))?")
+_RESOURCE: Final = re.compile(rf"{RESOURCE}{_NAME}")
+
+T = TypeVar("T")
+
+
+class _Requirement(Struct, forbid_unknown_fields=True):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class _Term(Struct, rename="camel", forbid_unknown_fields=True):
+    match_expressions: list[_Requirement] | None = None
+    match_fields: list[_Requirement] | None = None
+
+
+class _Selector(Struct, rename="camel", forbid_unknown_fields=True):
+    node_selector_terms: list[_Term]
+
+
+class _UnreadableError(ValueError):
+    """What is wrong with an annotation, in one line."""
+
+
+def rules_of(annotations: StringMap) -> ClassRules | None:
+    """The rules in a class's annotations; None where it has no such annotation."""
+    if not annotations:
+        return None
+    if _ANNOTATIONS.isdisjoint(annotations):
+        return None
+    faults: list[tuple[str, str]] = []
+
+    def read(name: str, reader: Callable[[str], T], nothing: T) -> T:
+        if f"{PREFIX}{name}" not in annotations:
+            return nothing
+        text = annotations[f"{PREFIX}{name}"] or ""
+        try:
+            if len(text) > _MAX_TEXT:
+                raise _UnreadableError(f"longer than {_MAX_TEXT:,} characters")
+            return reader(text)
+        except _UnreadableError as error:
+            faults.append((name, str(error)))
+            return nothing
+
+    return ClassRules(
+        read(TERMS, _terms, None),
+        read(CONDITIONS, _conditions, ()),
+        read(UNSUPPORTED, _features, ()),
+        read(ISOLATION, _level, ""),
+        tuple(faults),
+    )
+
+
+def _terms(text: str) -> tuple[SelectorTerm, ...]:
+    found = _selector(text)
+    terms = found.node_selector_terms if isinstance(found, _Selector) else found
+    read = tuple(
+        SelectorTerm(_requirements(each.match_expressions), _requirements(each.match_fields))
+        for each in terms
+    )
+    count = sum(len(each.match_expressions) + len(each.match_fields) for each in read)
+    if max(count, len(read)) > MAX_REQUIREMENTS:
+        raise _UnreadableError(f"more than {MAX_REQUIREMENTS:,} requirements")
+    return read
+
+
+def _requirements(raw: list[_Requirement] | None) -> tuple[SelectorRequirement, ...]:
+    return tuple(
+        SelectorRequirement(each.key, each.operator, tuple(each.values or ())) for each in raw or ()
+    )
+
+
+def _selector(text: str) -> list[_Term] | _Selector:
+    """The list, by itself or under the key that it has in a Pod, as JSON or YAML."""
+    try:
+        documents = list(yaml_documents(text.encode("utf-8", "replace")))
+    except YamlError as error:
+        raise _UnreadableError(str(error)) from None
+    except RecursionError:
+        raise _UnreadableError("nested too deeply") from None
+    if len(documents) != 1:
+        raise _UnreadableError(f"expected one list of terms, got {len(documents)} documents")
+    try:
+        if isinstance(documents[0], dict):
+            return msgspec.convert(documents[0], _Selector)
+        return msgspec.convert(documents[0], list[_Term])
+    except msgspec.ValidationError as error:
+        said = str(error).replace("`", "")
+        raise _UnreadableError(said[:1].lower() + said[1:]) from None
+
+
+def _entries(text: str) -> Iterator[str]:
+    entries = [each.strip() for each in text.split(",")]
+    if len(entries) > MAX_ENTRIES:
+        raise _UnreadableError(f"more than {MAX_ENTRIES} entries")
+    return filter(None, entries)
+
+
+def _conditions(text: str) -> tuple[Condition, ...]:
+    found: dict[Condition, None] = {}
+    for each in _entries(text):
+        parts = _CONDITION.fullmatch(each)
+        if parts is None:
+            raise _UnreadableError(f'"{each}" is neither TYPE nor TYPE=STATUS')
+        found[parts[1], parts[2] or "True"] = None
+    return tuple(found)
+
+
+def _features(text: str) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for each in _entries(text):
+        if each not in FEATURES and not _RESOURCE.fullmatch(each):
+            raise _UnreadableError(
+                f'unknown word "{each}"; there are {", ".join(FEATURES)} and {RESOURCE}NAME'
+            )
+        found[each] = None
+    return tuple(found)
+
+
+def _level(text: str) -> str:
+    level = text.strip()
+    if level not in ISOLATION_LEVELS:
+        raise _UnreadableError(f'"{level}" is none of {", ".join(ISOLATION_LEVELS)}')
+    return level

@@ -1,0 +1,497 @@
+"""Laws of what annotations of a RuntimeClass add: terms, conditions, what pods can't use."""
+
+import json
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.cluster.feeds import NodeFeed, RuntimeClassFeed
+from extender.cluster.store import SnapshotStore
+from extender.decoding import RawPod, decode, explained_pod_of
+from extender.decoding.class_annotations import FEATURES, rules_of
+from extender.http.app import create_app
+from extender.http.health import Health
+from extender.http.routing import Threads
+from extender.http.service import Service
+from extender.metrics import Metrics
+from extender.objects import Node, Pod, RuntimeClass, Taint, Toleration
+from extender.predicates.node_selector import RequiredNodeAffinity
+from extender.predicates.runtimeclass import HandlerCheck, Policy
+from extender.predicates.wanted import Wanted
+from extender.refused import RefusedPods
+from extender.verbs.filter import match_names, match_nodes
+from extender.verbs.nodes import Support, nodes_of_class
+from extender.verbs.prioritize import Preferences
+from extender.wire.bodies import run_of
+from tests.asking import Client
+from tests.json_objects import node_json
+from tests.vectors_file import vectors
+
+Json = dict[str, Any]
+Case = dict[str, Any]
+
+LAW = settings(max_examples=300, deadline=None)
+
+PREFIX: Final = "runtimeclass-extender/"
+NAMES: Final = ["n0", "n1", "n2"]
+KEYS: Final = ["zone", "cpu", "x.com/kind"]
+VALUES: Final = ["", "a", "b", "7", "12"]
+CONDITION_TYPES: Final = ["Ready", "KataReady", "GpuHealthy"]
+STATUSES: Final = ["True", "False", "Unknown"]
+
+
+def rules_class(name: str, annotations: Json, **fields: Any) -> RuntimeClass:
+    """A class with annotations, given without their prefix."""
+    prefixed = {f"{PREFIX}{key}": value for key, value in annotations.items()}
+    return RuntimeClass(name, "h", annotations=prefixed, rules=rules_of(prefixed), **fields)
+
+
+def affinity_matches(terms: list[Json], labels: Mapping[str, str], name: str) -> bool:
+    """What in-tree NodeAffinity makes of a pod with these terms."""
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    pod = {"spec": {"affinity": {"nodeAffinity": required}}}
+    found = explained_pod_of(decode(json.dumps(pod).encode(), RawPod)).node_affinity
+    assert found is not None
+    return RequiredNodeAffinity(found).matches(labels, name)
+
+
+def class_matches(runtime_class: RuntimeClass, node: Node) -> bool:
+    """What the filter makes of the class, as whole-node mode asks."""
+    verdicts = match_nodes(Pod(runtime_class_name="c"), runtime_class, [node], Policy())
+    return verdicts.reasons[verdicts.codes[0]] is None
+
+
+def a_requirement(chance: random.Random) -> Json:
+    if chance.random() < 0.05:  # of any kind, many of which do not parse
+        operator = chance.choice(["In", "Exists", "Gt", "Near"])
+        values = [chance.choice([*VALUES, "not a value"]) for _ in range(chance.choice([0, 1, 2]))]
+        return {"key": chance.choice([*KEYS, "no key"]), "operator": operator, "values": values}
+    operator = chance.choice(["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"])
+    values = []
+    if operator in ("In", "NotIn"):
+        values = chance.sample(VALUES, chance.choice([1, 2]))
+    elif operator in ("Gt", "Lt"):
+        values = [chance.choice(["7", "-3", "10"])]
+    return {"key": chance.choice(KEYS), "operator": operator, "values": values}
+
+
+def a_field(chance: random.Random) -> Json:
+    key = chance.choice(["metadata.name", "metadata.name", "metadata.namespace"])
+    values = [chance.choice([*NAMES, ""]) for _ in range(chance.choice([1, 1, 1, 2]))]
+    return {"key": key, "operator": chance.choice(["In", "NotIn", "Exists"]), "values": values}
+
+
+def a_term(chance: random.Random) -> Json:
+    term: Json = {}
+    if chance.random() < 0.9:
+        term["matchExpressions"] = [a_requirement(chance) for _ in range(chance.choice([0, 1, 2]))]
+    if chance.random() < 0.1:
+        term["matchFields"] = [a_field(chance) for _ in range(chance.choice([1, 2]))]
+    return term
+
+
+def some_terms(chance: random.Random) -> list[Json]:
+    return [a_term(chance) for _ in range(chance.choice([0, 1, 1, 2, 3]))]
+
+
+def some_labels(chance: random.Random) -> dict[str, str]:
+    return {key: chance.choice(VALUES) for key in KEYS if chance.random() < 0.6}
+
+
+def test_terms_match_the_nodes_that_required_node_affinity_matches() -> None:
+    """For 100,000 random nodes and terms: by name, by whole nodes, and in tree the same."""
+    chance = random.Random(17)
+    matched = 0
+    for _ in range(1000):
+        terms = some_terms(chance)
+        runtime_class = rules_class("c", {"node-selector-terms": json.dumps(terms)})
+        assert runtime_class.rules is not None
+        assert not runtime_class.rules.faults
+        nodes = [Node(f"n{number}", some_labels(chance)) for number in range(100)]
+        expected = [affinity_matches(terms, each.labels, each.name) for each in nodes]
+        store = SnapshotStore()
+        store.replace_all(nodes, [runtime_class])
+        pod = Pod(runtime_class_name="c")
+        run = run_of([each.name for each in nodes])
+        for verdicts in (
+            match_names(pod, runtime_class, store.snapshot, run, Policy()),
+            match_nodes(pod, runtime_class, nodes, Policy()),
+        ):
+            assert [verdicts.reasons[code] is None for code in verdicts.codes] == expected
+        matched += sum(expected)
+    assert 10_000 < matched < 90_000
+
+
+@pytest.mark.parametrize("case", vectors("node_selector", "required_node_affinity"))
+def test_terms_match_as_in_go(case: Case) -> None:
+    """The vectors of required node affinity, as the annotation of a class."""
+    affinity = (case["affinity"] or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    annotations = {}
+    if required is not None:
+        terms = required.get("nodeSelectorTerms") or []
+        annotations["node-selector-terms"] = json.dumps(terms)
+    selector = tuple(sorted((case["node_selector"] or {}).items()))
+    runtime_class = rules_class("c", annotations, node_selector=selector)
+    node = Node(case.get("node_name", ""), case["labels"] or {})
+    assert class_matches(runtime_class, node) is case["match"]
+
+
+conditions = st.dictionaries(st.sampled_from(CONDITION_TYPES), st.sampled_from(STATUSES))
+nodes = st.builds(
+    lambda name, labels, tainted, conditions: Node(
+        name,
+        labels,
+        (Taint("t", "", "NoSchedule"),) if tainted else (),
+        conditions=frozenset(conditions.items()),
+    ),
+    st.sampled_from(NAMES),
+    st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES)),
+    st.booleans(),
+    conditions,
+)
+terms = st.integers(0, 2**32).map(lambda seed: some_terms(random.Random(seed)))
+
+
+@st.composite
+def annotations(draw: st.DrawFn) -> Json:
+    """Some of the annotations, now and then one that can't be read."""
+    found: Json = {}
+    if draw(st.booleans()):
+        found["node-selector-terms"] = draw(st.one_of(st.just("{"), terms.map(json.dumps)))
+    if draw(st.booleans()):
+        entry = st.tuples(st.sampled_from(CONDITION_TYPES), st.sampled_from(["", *STATUSES]))
+        entries = draw(st.lists(entry, max_size=2))
+        words = [f"{kind}={status}" if status else kind for kind, status in entries]
+        found["node-conditions"] = draw(st.sampled_from([" , ".join(words), "=True"]))
+    if draw(st.booleans()):
+        words = draw(st.lists(st.sampled_from([*FEATURES, "resource:x.com/gpu"]), max_size=3))
+        found["unsupported"] = draw(st.sampled_from([",".join(words), "hostNetwrok"]))
+    return found
+
+
+classes = st.builds(
+    lambda name, annotations, selector, tolerates: rules_class(
+        name,
+        annotations,
+        node_selector=tuple(selector.items()),
+        tolerations=(Toleration("t", "Exists"),) if tolerates else (),
+    ),
+    st.sampled_from(["c", "d"]),
+    annotations(),
+    st.dictionaries(st.just("zone"), st.just("a")),
+    st.booleans(),
+)
+class_lists = st.lists(classes, max_size=2, unique_by=lambda each: each.name)
+node_lists = st.lists(nodes, max_size=3, unique_by=lambda each: each.name)
+uses = st.frozensets(st.sampled_from(["hostNetwork", "privileged", "resource:x.com/gpu"]))
+
+
+def text_of(name: str, annotation: str) -> str:
+    return f"nodes don't match RuntimeClass \"{name}\" (annotation {annotation} can't be read)"
+
+
+def naive(runtime_class: RuntimeClass, used: frozenset[str], node: Node) -> str | None:
+    """The code of the first check that fails, by the order of semantics §10."""
+    said = {key.removeprefix(PREFIX): value for key, value in runtime_class.annotations.items()}
+    words = said.get("unsupported", "").split(",")
+    if "hostNetwrok" in words or used & set(words):
+        return "unsupported"
+    if any(node.labels.get(key) != value for key, value in runtime_class.node_selector):
+        return "selector"
+    text = said.get("node-selector-terms")
+    if text is not None and (
+        text == "{" or not affinity_matches(json.loads(text), node.labels, node.name)
+    ):
+        return "selector"
+    if node.taints and not runtime_class.tolerations:
+        return "taint"
+    for entry in said.get("node-conditions", "").split(","):
+        kind, _, status = entry.strip().partition("=")
+        if entry.strip() and (not kind or (kind, status or "True") not in node.conditions):
+            return "condition"
+    return None
+
+
+@LAW
+@given(node_lists, class_lists, uses)
+def test_the_first_check_that_fails_is_the_reason_in_both_modes(
+    nodes: list[Node], classes: list[RuntimeClass], used: frozenset[str]
+) -> None:
+    """unsupported, selector, terms, taint, conditions: by name and by whole node the same."""
+    store = SnapshotStore()
+    store.replace_all(nodes, classes)
+    for runtime_class in store.snapshot.runtime_classes.values():
+        pod = Pod(runtime_class_name=runtime_class.name, uses=used)
+        expected = [naive(runtime_class, used, each) for each in nodes]
+        run = run_of([each.name for each in nodes])
+        for verdicts in (
+            match_names(pod, runtime_class, store.snapshot, run, Policy()),
+            match_nodes(pod, runtime_class, nodes, Policy()),
+        ):
+            found = [verdicts.reasons[code] for code in verdicts.codes]
+            assert [each and each.code for each in found] == expected
+
+
+@LAW
+@given(node_lists, class_lists)
+def test_lists_and_gauges_say_what_the_filter_says_of_a_pod_that_asks_for_nothing(
+    nodes: list[Node], classes: list[RuntimeClass]
+) -> None:
+    store = SnapshotStore()
+    store.replace_all(nodes, classes)
+    counts = Support(HandlerCheck.AUTO).counts(store.snapshot).nodes
+    for each in classes:
+        passing = [node.name.encode() for node in nodes if naive(each, frozenset(), node) is None]
+        found = nodes_of_class(each, store.snapshot, Policy())
+        assert found.matching == sorted(passing)
+        assert counts[each.name] == len(passing)
+
+
+@LAW
+@given(node_lists, class_lists, st.data())
+def test_terms_and_conditions_make_a_constraint_set_of_their_own(
+    nodes: list[Node], classes: list[RuntimeClass], data: st.DataObject
+) -> None:
+    """Semantics §4: a node costs one for each set that it serves, the pod's own left out."""
+    store = SnapshotStore()
+    store.replace_all(nodes, classes)
+
+    def sets(node: Node) -> set[object]:
+        found: set[object] = set()
+        for each in classes:
+            rules = each.rules
+            selects = each.node_selector or (rules and (rules.terms or rules.conditions))
+            if naive(each, frozenset(), node) is None and (selects or node.taints):
+                key = (rules.terms, frozenset(rules.conditions)) if rules else (None, frozenset())
+                found.add((each.node_selector, each.tolerations, *key))
+        return found
+
+    preferences = Preferences(HandlerCheck.AUTO)
+    costs = preferences.cost_table(None, store.snapshot).costs
+    assert [costs[store.snapshot.nodes[node.name.encode()]] for node in nodes] == [
+        len(sets(node)) for node in nodes
+    ]
+    own = data.draw(st.sampled_from([None, *store.snapshot.runtime_classes.values()]))
+    run = run_of([node.name for node in nodes])
+    by_name = preferences.scores(own, store.snapshot, run)
+    assert by_name == preferences.scores_of_nodes(own, store.snapshot, nodes)
+
+
+def heard(name: str, version: int, conditions: Iterable[tuple[str, str]]) -> msgspec.Raw:
+    node = node_json(Node(name))
+    node["metadata"]["resourceVersion"] = str(version)
+    node["status"]["conditions"] = [
+        {"type": kind, "status": status, "lastHeartbeatTime": str(version)}
+        for kind, status in conditions
+    ]
+    return msgspec.Raw(json.dumps(node).encode())
+
+
+def told_class(annotations: Json, version: int) -> msgspec.Raw:
+    metadata = {
+        "name": "c",
+        "resourceVersion": str(version),
+        "annotations": {f"{PREFIX}{key}": value for key, value in annotations.items()},
+    }
+    return msgspec.Raw(json.dumps({"metadata": metadata, "handler": "h"}).encode())
+
+
+news = st.lists(
+    st.one_of(st.tuples(st.sampled_from(NAMES), conditions, st.booleans()), annotations()),
+    max_size=12,
+)
+
+
+@LAW
+@given(news)
+def test_a_class_finds_the_conditions_that_nodes_had_before_it_asked(
+    news: list[tuple[str, dict[str, str], bool] | Json],
+) -> None:
+    """Whatever comes first, the class or the condition, and whatever is old news by then."""
+    store = SnapshotStore()
+    node_feed, class_feed = NodeFeed(store), RuntimeClassFeed(store)
+    held: dict[str, tuple[int, dict[str, str]]] = {name: (0, {}) for name in NAMES}
+    node_feed.begin()
+    for name in NAMES:
+        node_feed.collect(heard(name, 0, ()))
+    node_feed.commit()
+    class_feed.begin()
+    class_feed.commit()
+    for version, each in enumerate(news, 1):
+        if isinstance(each, dict):
+            class_feed.change(told_class(each, version), deleted=False)
+            class_feed.flush()
+        else:
+            name, found, late = each
+            before, _ = held[name]
+            version = before - 1 if late and before else version
+            node_feed.change(heard(name, version, found.items()), deleted=False)
+            node_feed.flush()
+            if version > before:
+                held[name] = (version, found)
+        wanted = Wanted.of(store.snapshot.runtime_classes.values())
+        for name, (_, conditions_held) in held.items():
+            shape = store.snapshot.shape(name.encode())
+            assert shape is not None
+            assert shape.conditions == wanted.conditions & frozenset(conditions_held.items())
+
+
+def test_a_condition_that_no_class_asks_for_changes_nothing() -> None:
+    store = SnapshotStore()
+    feed = NodeFeed(store)
+    feed.begin()
+    feed.collect(heard("n0", 1, [("KataReady", "False")]))
+    feed.commit()
+    before = store.snapshot
+    feed.change(heard("n0", 2, [("KataReady", "True")]), deleted=False)
+    assert not feed.has_changes
+    assert store.snapshot is before
+
+
+POD_USING: Final[dict[str, Json]] = {
+    "hostNetwork": {"hostNetwork": True},
+    "hostPID": {"hostPID": True},
+    "hostIPC": {"hostIPC": True},
+    "privileged": {"initContainers": [{"securityContext": {"privileged": True}}]},
+    "hostPath": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]},
+    "hostPorts": {"containers": [{"ports": [{"hostPort": 80}]}]},
+    "blockDevices": {"containers": [{"volumeDevices": [{"name": "v"}]}]},
+    "imageVolumes": {"volumes": [{"name": "v", "image": {"reference": "i"}}]},
+    "subPath": {"containers": [{"volumeMounts": [{"subPathExpr": "$(A)"}]}]},
+    "ephemeralContainers": {"ephemeralContainers": [{"name": "e"}]},
+    "procMountUnmasked": {"containers": [{"securityContext": {"procMount": "Unmasked"}}]},
+    "sysctls": {"securityContext": {"sysctls": [{"name": "a", "value": "1"}]}},
+    "localhostSeccomp": {"securityContext": {"seccompProfile": {"type": "Localhost"}}},
+    "appArmor": {"containers": [{"securityContext": {"appArmorProfile": {"type": "Localhost"}}}]},
+    "seLinux": {"containers": [{"securityContext": {"seLinuxOptions": {"level": "s0"}}}]},
+    "podLevelResources": {"resources": {"requests": {"cpu": "1"}}},
+    "resource:x.com/gpu": {"containers": [{"resources": {"limits": {"x.com/gpu": 1}}}]},
+}
+
+#: What looks like a use and is none.
+HARMLESS: Final[Json] = {
+    "hostNetwork": False,
+    "volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "hostPath": None}],
+    "containers": [
+        {
+            "ports": [{"containerPort": 80, "hostPort": 0}],
+            "securityContext": {
+                "privileged": False,
+                "procMount": "Default",
+                "seccompProfile": {"type": "RuntimeDefault"},
+                "appArmorProfile": {"type": "Unconfined"},
+                "seLinuxOptions": {},
+            },
+            "volumeMounts": [{"name": "v", "subPath": ""}],
+            "resources": {"limits": {"x.com/gpu": "0"}},
+        }
+    ],
+    "resources": {"requests": {"ephemeral-storage": "1Gi"}},
+}
+
+
+def asked(spec: Json, annotations: Json, mode: str = "names", metadata: Json | None = None) -> Json:
+    """The filter's answer about one node, from the bytes that kube-scheduler sends."""
+    runtime_class = rules_class("c", annotations)
+    store = SnapshotStore()
+    store.replace_all([Node("n0")], [runtime_class])
+    refused = RefusedPods(lambda: 0.0)
+    app = create_app(
+        Service(store, Metrics(), Health(lambda: store.snapshot), refused), Threads.of(1)
+    )
+    pod = {"metadata": {"name": "p", "namespace": "d", **(metadata or {})}, "spec": spec}
+    pod["spec"] = {**spec, "runtimeClassName": "c"}
+    args: Json = {"Pod": pod, "Nodes": None, "NodeNames": ["n0"]}
+    if mode == "nodes":
+        args |= {"Nodes": {"metadata": {}, "items": [node_json(Node("n0"))]}, "NodeNames": None}
+    text = json.dumps(args, separators=(",", ":"))
+    with Client(app) as client:
+        answer: Json = client.post("/filter", text if mode != "loose" else f" {text} ").json
+    return answer
+
+
+@pytest.mark.parametrize("mode", ["names", "nodes", "loose"])
+@pytest.mark.parametrize("word", POD_USING)
+def test_a_pod_that_uses_what_its_class_lacks_is_refused_everywhere(word: str, mode: str) -> None:
+    answer = asked(POD_USING[word], {"unsupported": f"hostPID, {word}"}, mode)
+    expected = f'nodes don\'t match RuntimeClass "c" ({word} is unsupported)'
+    assert answer["FailedAndUnresolvableNodes"] == {"n0": expected}
+
+
+@pytest.mark.parametrize("word", POD_USING)
+def test_a_pod_that_uses_something_else_passes(word: str) -> None:
+    others = ",".join(each for each in POD_USING if each != word)
+    assert asked(POD_USING[word], {"unsupported": others})["NodeNames"] == ["n0"]
+    assert asked(HARMLESS, {"unsupported": ",".join(POD_USING)})["NodeNames"] == ["n0"]
+
+
+def test_an_app_armor_profile_may_stand_in_an_annotation() -> None:
+    key = "container.apparmor.security.beta.kubernetes.io/c"
+    for profile, passing in (("runtime/default", []), ("unconfined", ["n0"])):
+        metadata = {"annotations": {key: profile}}
+        answer = asked({}, {"unsupported": "appArmor"}, metadata=metadata)
+        assert answer["NodeNames"] == passing
+
+
+def test_every_word_of_the_vocabulary_has_a_pod_that_uses_it() -> None:
+    assert {*FEATURES, "resource:x.com/gpu"} == POD_USING.keys()
+
+
+def test_a_field_of_a_wrong_type_is_told_only_where_it_is_read() -> None:
+    odd = {"hostPID": "yes"}
+    assert asked(odd, {})["NodeNames"] == ["n0"]
+    answer = asked(odd, {"unsupported": "hostIPC"})
+    assert answer == {"error": "Pod.spec.hostPID: expected `bool`, got `str`"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "text"),
+    [
+        ({"node-selector-terms": "{"}, text_of("c", "node-selector-terms")),
+        ({"node-selector-terms": ""}, text_of("c", "node-selector-terms")),
+        ({"node-selector-terms": "[{matchLabels: {a: b}}]"}, text_of("c", "node-selector-terms")),
+        ({"node-conditions": "=True"}, text_of("c", "node-conditions")),
+        ({"node-conditions": "Ready=True=True"}, text_of("c", "node-conditions")),
+        ({"unsupported": "hostNetwrok"}, text_of("c", "unsupported")),
+        (
+            {"node-selector-terms": "- matchExpressions: [{key: a, operator: In, values: [b, c]}]"},
+            'nodes don\'t match RuntimeClass "c" (nodeSelector a In b,c)',
+        ),
+        (
+            {
+                "node-selector-terms": "nodeSelectorTerms:\n- matchExpressions:\n"
+                "  - {key: z, operator: Exists}\n  - {key: a, operator: Gt, values: ['5']}\n"
+                "  - {key: b, operator: DoesNotExist}\n"
+            },
+            'nodes don\'t match RuntimeClass "c" (nodeSelector a Gt 5 and z Exists)',
+        ),
+        (
+            {"node-selector-terms": "[{}, {}]"},
+            'nodes don\'t match RuntimeClass "c" (none of 2 nodeSelectorTerms)',
+        ),
+        (
+            {"node-conditions": "KataReady , GpuHealthy=True"},
+            'nodes don\'t match RuntimeClass "c" (condition KataReady is not True)',
+        ),
+        (
+            {"node-conditions": "Ready=Unknown"},
+            'nodes don\'t match RuntimeClass "c" (condition Ready is not Unknown)',
+        ),
+    ],
+)
+def test_the_text_names_what_is_missing(annotations: Json, text: str) -> None:
+    assert asked({}, annotations)["FailedAndUnresolvableNodes"] == {"n0": text}
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [{"node-conditions": ""}, {"unsupported": " , "}, {"isolation": "castle"}, {"other": "{"}],
+)
+def test_what_asks_for_nothing_refuses_nothing(annotations: Json) -> None:
+    assert asked({}, annotations)["NodeNames"] == ["n0"]
