@@ -285,6 +285,7 @@ class Pod:
     """A pod as the verbs see it. Compared by its fields, and no key.
 
     kubelet_needs is None for most pods, which need nothing that a kubelet rejects them for.
+    group is NAMESPACE/NAME of the PodGroup that it is scheduled with, "" for most pods.
     What follows it is read for explain only: sets_host_users tells that spec.hostUsers is there,
     true or false, declared_needs are the features that its node has to declare, is_marked tells
     that a container asks for MARK, resources is None where they were not read.
@@ -302,6 +303,7 @@ class Pod:
     tolerations: tuple[Toleration, ...] = ()
     features: Features = NO_FEATURES
     kubelet_needs: KubeletNeeds | None = None
+    group: str = ""
     node_affinity: tuple[SelectorTerm, ...] | None = None
     overhead: Mapping[str, str] = field(default_factory=_nothing)
     state: PodState = _NEW

@@ -20,6 +20,13 @@ MAX_NAME: Final = 253
 MAX_PODS: Final = 100_000
 
 
+#: kube-scheduler tries a group of pods in one placement after the other. A member that passed so
+#: short a time ago and is refused in the next placement is no pod without a node.
+PLACEMENT_SECONDS: Final = 2.0
+
+#: Members of groups that have just passed.
+MAX_MEMBERS: Final = 10_000
+
 #: A pod with more nodeSelector entries or tolerations than this is remembered without them.
 MAX_SELECTOR: Final = 16
 
@@ -48,6 +55,11 @@ class RefusedPod:
         return self.uid or f"{self.namespace}/{self.name}"
 
 
+def key_of(pod: Pod) -> str:
+    """As RefusedPod.key."""
+    return pod.uid or f"{pod.namespace}/{pod.name}"
+
+
 class RefusedPods:
     """Bounded in number and in time, and safe to use from any thread.
 
@@ -61,15 +73,22 @@ class RefusedPods:
         self._lock = threading.Lock()
         self._pods: OrderedDict[str, RefusedPod] = OrderedDict()
         self._shared: dict[object, Pod] = {}
+        self._members: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._pods)
 
     def refuse(self, pod: Pod) -> bool:
-        """Remember the pod; returns whether it was remembered already."""
+        """Remember the pod; returns whether it was remembered already.
+
+        A member of a group that passed a moment ago is not remembered.
+        """
         if max(map(len, (pod.namespace, pod.name, pod.uid, pod.runtime_class_name))) > MAX_NAME:
             return False
         with self._lock:
+            passed = self._members.get(key_of(pod)) if pod.group else None
+            if passed is not None and self._clock() - passed < PLACEMENT_SECONDS:
+                return False
             refused = RefusedPod(
                 pod.namespace,
                 pod.name,
@@ -118,11 +137,20 @@ class RefusedPods:
     def get(self, key: str) -> RefusedPod | None:
         return self._pods.get(key)
 
-    def admit(self, namespace: str, name: str, uid: str) -> None:
-        """The pod has at least one node to choose from now."""
+    def admit(self, pod: Pod) -> None:
+        """The pod has been given a node to choose from."""
+        if pod.group and max(map(len, (pod.namespace, pod.name, pod.uid))) <= MAX_NAME:
+            self._pass_member(key_of(pod))
         if self._pods:
             with self._lock:
-                self._pods.pop(uid or f"{namespace}/{name}", None)
+                self._pods.pop(key_of(pod), None)
+
+    def _pass_member(self, key: str) -> None:
+        with self._lock:
+            self._members.pop(key, None)
+            self._members[key] = self._clock()
+            if len(self._members) > MAX_MEMBERS:
+                self._members.popitem(last=False)
 
     def pods(self) -> list[RefusedPod]:
         """Those still remembered, the oldest refusal first."""

@@ -34,25 +34,28 @@ class NodeWait:
         self._store = store
         self._clock = clock
         self._news = threading.Condition()
-        self._waits: deque[float] = deque()
+        # When each began, and for which group of pods.
+        self._waits: deque[tuple[float, str]] = deque()
         store.subscribe(self._swapped)
 
     def _swapped(self, swap: Swap) -> None:
         with self._news:
             self._news.notify_all()
 
-    def __call__(self, judged: Snapshot, *, tried_before: bool) -> Iterator[Snapshot]:
+    def __call__(
+        self, judged: Snapshot, *, tried_before: bool, group: str = ""
+    ) -> Iterator[Snapshot]:
         """Each newer snapshot within WAIT_SECONDS; one that is there already costs no wait.
 
         A caller that stops before the end has found what it waited for: that wait is not counted.
         """
         deadline = self._clock() + WAIT_SECONDS
-        waited_from: float | None = None
+        waited_from: tuple[float, str] | None = None
         try:
             while True:
                 left = deadline - self._clock()
                 if self._store.snapshot is judged:
-                    waited_from = waited_from or self._begin(tried_before)
+                    waited_from = waited_from or self._begin(tried_before, group)
                     if waited_from is None:
                         return
                     if not self._wait(judged, left):
@@ -71,19 +74,25 @@ class NodeWait:
                 lambda: self._store.snapshot is not judged, max(0.0, seconds)
             )
 
-    def _begin(self, tried_before: bool) -> float | None:
-        """Count a wait and return when it began; None when there were too many."""
+    def _begin(self, tried_before: bool, group: str) -> tuple[float, str] | None:
+        """Count a wait and return what stands for it; None when there were too many.
+
+        Of a group of pods kube-scheduler asks about each member in one go, and about all of them
+        again for each placement: whatever woke them has come by the time the first has waited.
+        """
         now = self._clock()
         with self._news:
-            while self._waits and now - self._waits[0] >= 1.0:
+            while self._waits and now - self._waits[0][0] >= 1.0:
                 self._waits.popleft()
             limit = WAITS_PER_SECOND if tried_before else FIRST_WAITS_PER_SECOND
             if len(self._waits) >= limit:
                 return None
-            self._waits.append(now)
-            return now
+            if group and any(each == group for _, each in self._waits):
+                return None
+            self._waits.append((now, group))
+            return now, group
 
-    def _give_back(self, began_at: float | None) -> None:
+    def _give_back(self, began_at: tuple[float, str] | None) -> None:
         with self._news, contextlib.suppress(ValueError):
             if began_at is not None:
                 self._waits.remove(began_at)

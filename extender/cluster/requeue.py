@@ -191,7 +191,7 @@ class Requeue:
         nodes = nodes_by_reason(pod, self._store.snapshot, self._policy)
         if not waiting.was_judged:
             if nodes[None]:
-                self._refused.admit(pod.namespace, pod.name, pod.uid)
+                self._refused.admit(pod)
                 return False
         elif nodes[None] and any(nodes[text] < count for text, count in waiting.told.items()):
             # Some of the nodes that it was refused for would pass now.

@@ -55,6 +55,10 @@ class _Resources(Struct):
     limits: dict[str, Raw] | None = None
 
 
+class _SchedulingGroup(Struct, rename="camel"):
+    pod_group_name: str | None = None
+
+
 class _PodSpec(Struct, rename="camel"):
     runtime_class_name: str | None = None
     node_selector: StringMap = None
@@ -65,6 +69,7 @@ class _PodSpec(Struct, rename="camel"):
     os: _System | None = None
     security_context: _SecurityContext | None = None
     resources: _Resources | None = None
+    scheduling_group: _SchedulingGroup | None = None
     # Read by explain only, so a filter request isn't refused for what stands in them.
     affinity: Raw = Raw(b"null")
     overhead: Raw = Raw(b"null")
@@ -157,6 +162,10 @@ _POD_RESOURCES: Final = ("cpu", "memory")
 _HUGE_PAGES: Final = "hugepages-"
 
 
+#: The limit of an object's name; what is longer is the name of no PodGroup.
+_MAX_GROUP: Final = 253
+
+
 def _has_pod_resources(resources: _Resources) -> bool:
     return any(
         name in _POD_RESOURCES or name.startswith(_HUGE_PAGES)
@@ -194,7 +203,13 @@ def pod_of(raw: RawPod) -> Pod:
         tolerations_of(spec.tolerations),
         Features(isolated, read_only) if isolated or read_only else NO_FEATURES,
         _kubelet_needs_of(metadata, spec),
+        _group_of(metadata, spec.scheduling_group) if spec.scheduling_group else "",
     )
+
+
+def _group_of(metadata: RawMetadata, group: _SchedulingGroup) -> str:
+    name = group.pod_group_name or ""
+    return f"{metadata.namespace or ''}/{name}" if 0 < len(name) <= _MAX_GROUP else ""
 
 
 def explained_pod_of(raw: RawPod, place: str = "") -> Pod:

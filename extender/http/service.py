@@ -48,7 +48,9 @@ def no_known_pods() -> Collection[str]:
 class NodeEvents(Protocol):
     """Waits a moment for watch events that kube-scheduler may have received earlier."""
 
-    def __call__(self, judged: Snapshot, *, tried_before: bool) -> Iterable[Snapshot]:
+    def __call__(
+        self, judged: Snapshot, *, tried_before: bool, group: str = ""
+    ) -> Iterable[Snapshot]:
         """Snapshots newer than the one judged, as they come, until waiting is not worth it.
 
         tried_before: the pod was refused before, so it was an event that made kube-scheduler try it
@@ -56,7 +58,7 @@ class NodeEvents(Protocol):
         """
 
 
-def no_node_events(judged: Snapshot, *, tried_before: bool) -> Iterable[Snapshot]:
+def no_node_events(judged: Snapshot, *, tried_before: bool, group: str = "") -> Iterable[Snapshot]:
     """Nothing comes, as with manifests."""
     return ()
 

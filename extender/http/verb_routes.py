@@ -96,7 +96,7 @@ class FilterRoute:
             # First remembered, then looked again: what begins to match in between is either seen
             # here, or finds the pod remembered and wakes it.
             tried_before = self._service.refused.refuse(pod)
-            newer = self._with_class(pod, self._newer(snapshot, result, tried_before))
+            newer = self._with_class(pod, self._newer(pod, snapshot, result, tried_before))
             result = look_again(result, pod, newer, names, policy)
         self._note(pod, result)
         return encode_filtered_names(names, result)
@@ -116,11 +116,11 @@ class FilterRoute:
             yield runtime_class, snapshot
 
     def _newer(
-        self, judged: Snapshot, result: FilterResult, tried_before: bool
+        self, pod: Pod, judged: Snapshot, result: FilterResult, tried_before: bool
     ) -> Iterable[Snapshot]:
         """Snapshots to judge by instead; waited for only where a node could make a difference."""
         if self._may_wait(result):
-            return self._service.node_events(judged, tried_before=tried_before)
+            return self._service.node_events(judged, tried_before=tried_before, group=pod.group)
         newest = self._service.source.snapshot
         return () if newest is judged else (newest,)
 
@@ -134,7 +134,7 @@ class FilterRoute:
             if _LOG.isEnabledFor(logging.DEBUG):
                 _log_refusal(pod, result)
         else:
-            service.refused.admit(pod.namespace, pod.name, pod.uid)
+            service.refused.admit(pod)
         if result.reasons:
             label = class_label(pod.runtime_class_name, service.source.snapshot.runtime_classes)
             service.metrics.refused(label, result.reasons, result.leaves_none)

@@ -34,7 +34,7 @@ def refusals(classes: list[RuntimeClass], nodes: list[Node], looked_up: RuntimeC
         asked.append(name)
         return looked_up
 
-    def news(judged: Snapshot, *, tried_before: bool) -> Iterable[Snapshot]:
+    def news(judged: Snapshot, *, tried_before: bool, group: str = "") -> Iterable[Snapshot]:
         store.replace_all(nodes, classes)
         yield store.snapshot
 

@@ -67,6 +67,22 @@ def test_waits_are_few_and_fewer_for_pods_seen_for_the_first_time() -> None:
     assert ask(False) == FIRST_WAITS_PER_SECOND
 
 
+def test_a_group_of_pods_waits_once_a_second_and_leaves_the_waits_to_others() -> None:
+    store = a_store()
+    clock = Clock()
+    wait = NodeWait(store, clock)
+
+    def waits(group: str) -> int:
+        before = len(wait._waits)
+        assert list(wait(store.snapshot, tried_before=True, group=group)) == []
+        return len(wait._waits) - before
+
+    assert [waits("default/train") for _ in range(20)] == [1] + 19 * [0]
+    assert [waits("default/other"), waits(""), waits("")] == [1, 1, 1]
+    clock.now += 1
+    assert waits("default/train") == -3
+
+
 def test_a_wait_that_was_worth_it_is_not_counted() -> None:
     store = a_store()
     wait = NodeWait(store, Clock())
