@@ -74,3 +74,15 @@ def test_a_bound_that_is_not_one_int64_makes_a_term_unreadable(
     affinity = RequiredNodeAffinity([SelectorTerm((SelectorRequirement("k", operator, values),))])
     assert [each.field for each in affinity.unreadable] == ["matchExpressions[0]"]
     assert not affinity.matches({"k": "7"}, "n")
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "matches"),
+    [("In", "", True), ("In", "n", False), ("NotIn", "", False), ("NotIn", "n", True)],
+)
+def test_a_field_that_a_node_does_not_have_is_empty(
+    operator: str, value: str, matches: bool
+) -> None:
+    """extractNodeFields knows metadata.name alone; any other field is "", as in fields.Set.Get."""
+    term = SelectorTerm((), (SelectorRequirement("spec.unschedulable", operator, (value,)),))
+    assert RequiredNodeAffinity([term]).matches({}, "n") is matches

@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from msgspec import convert
 
 from extender.decoding import RawTaint, RawToleration, taints_of, tolerations_of
-from extender.objects import HARD_EFFECTS
+from extender.objects import HARD_EFFECTS, Taint, Toleration
 from extender.predicates.tolerations import (
     TolerationSet,
     find_untolerated_taint,
@@ -52,3 +54,34 @@ def test_cordons_and_taints_refuse_as_the_in_tree_filters_do(case: Case) -> None
     expected = case["expect"]
     assert cordon_passes == (expected["NodeUnschedulable"]["code"] == "Success")
     assert taints_pass == (expected["TaintToleration"]["code"] == "Success")
+
+
+KEYS = st.sampled_from(["", "a", "b"])
+VALUES = st.sampled_from(["", "x", "-3", "0", "5", "7"])
+EFFECTS = st.sampled_from(["", *sorted(HARD_EFFECTS)])
+TOLERATIONS = st.lists(
+    st.builds(
+        Toleration,
+        KEYS,
+        st.sampled_from(["", "Equal", "Exists", "Gt", "Lt", "gt"]),
+        VALUES,
+        EFFECTS,
+    ),
+    max_size=5,
+)
+
+
+@given(TOLERATIONS, st.builds(Taint, KEYS, VALUES, EFFECTS), st.booleans())
+@example([Toleration("a", "Gt", "7"), Toleration("a", "Gt", "0")], Taint("a", "5"), True)
+@example([Toleration("a", "Gt", "0"), Toleration("a", "Gt", "7")], Taint("a", "5"), True)
+@example([Toleration("a", "Lt", "0"), Toleration("a", "Lt", "7")], Taint("a", "5"), True)
+@example([Toleration("a", "Lt", "7"), Toleration("a", "Lt", "0")], Taint("a", "5"), True)
+def test_a_list_tolerates_what_any_of_it_tolerates(
+    tolerations: list[Toleration], taint: Taint, comparison_operators: bool
+) -> None:
+    """Law: tolerates(list) = any(tolerates([each])), whatever is looked up at once."""
+
+    def tolerates(some: list[Toleration]) -> bool:
+        return TolerationSet(some, comparison_operators=comparison_operators).tolerates(taint)
+
+    assert tolerates(tolerations) is any(tolerates([each]) for each in tolerations)

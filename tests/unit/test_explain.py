@@ -97,9 +97,9 @@ KATA: Final = RuntimeClass(
     {"cpu": "250m"},
 )
 POOL: Final = [
-    Node("a", {"kata": "true"}, (Taint("sandbox", "kata", "NoSchedule"),)),
-    Node("b", {"kata": "true"}, (Taint("sandbox", "kata", "NoSchedule"),)),
-    Node("c", {"kata": "true", "old": "1"}),
+    Node("a", {"kata": "true", "pool": "all"}, (Taint("sandbox", "kata", "NoSchedule"),)),
+    Node("b", {"kata": "true", "pool": "all"}, (Taint("sandbox", "kata", "NoSchedule"),)),
+    Node("c", {"kata": "true", "pool": "all", "old": "1"}),
 ]
 
 
@@ -134,9 +134,29 @@ def test_a_toleration_keeps_its_seconds_when_it_is_printed() -> None:
     }
 
 
+def test_a_toleration_that_several_taints_need_is_printed_once() -> None:
+    wide = RuntimeClass("kata", "kata", (), (Toleration("", "Exists"), Toleration("x", "Exists")))
+    nodes = [Node(key, {}, (Taint(key, "", "NoSchedule"),)) for key in ("x", "y", "z")]
+    (warning,) = explained(Pod(runtime_class_name="kata"), nodes, {"kata": wide}).warnings
+    assert json.loads(warning[warning.index("{") :]) == {"operator": "Exists"}
+
+
+def test_a_selector_that_the_pod_has_of_its_own_comes_from_both() -> None:
+    """Though the class's tolerations are not in the pod, so that nothing was merged."""
+    pod = Pod(runtime_class_name="kata", node_selector=dict(KATA.node_selector))
+    ((origin, nodes),) = {
+        (each.origin, tuple(each.nodes))
+        for each in explained(pod, [Node("plain")], {"kata": KATA}).reasons
+    }
+    assert (origin, nodes) == (Origin.BOTH, (b"plain",))
+
+
 @pytest.mark.parametrize(
     ("pod", "said"),
     [
+        pytest.param(
+            Pod(node_selector={"kata": "true", "pool": "all"}), [], id="what keeps no node away"
+        ),
         pytest.param(Pod(overhead={"cpu": "0.25"}), [], id="overhead equal by value"),
         pytest.param(Pod(overhead={"cpu": "1"}), ["overhead cpu=1,"], id="overhead of another day"),
         pytest.param(

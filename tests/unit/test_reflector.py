@@ -29,6 +29,7 @@ class Body:
 
     def __init__(self, clock: Clock, *pieces: bytes | Exception, seconds: float = 0.0) -> None:
         self.status = 200
+        self.closed = 0
         self._clock = clock
         self._pieces = deque(pieces)
         self._seconds = seconds
@@ -51,7 +52,7 @@ class Body:
         return True
 
     def close(self) -> None:
-        pass
+        self.closed += 1
 
 
 class Connection:
@@ -271,6 +272,34 @@ def test_which_endings_of_a_watch_are_trouble(
     assert said == ([level] if level and level > logging.INFO else [])
     assert trouble in states[2]
     assert bool(states[2]) is bool(trouble)
+
+
+def test_events_are_contact_however_long_a_watch_lives() -> None:
+    clock = Clock()
+    states: list[str] = []
+    events = [added(f"n{version}", version) for version in range(11, 21)]
+    watch = Body(clock, *events, seconds=SILENCE_SECONDS / 2)
+    follow(clock, Body(clock, LIST), watch, watch_list=False, seen=lambda each: states.append(each))
+    assert clock.now > 1000 + 4 * SILENCE_SECONDS
+    assert states == ["", "", ""]
+
+
+@pytest.mark.parametrize("watch_list", [False, True])
+def test_every_answer_is_closed_however_it_ends(watch_list: bool) -> None:
+    """Each is a connection, and the API server has a limit of them."""
+    clock = Clock()
+    bodies = [
+        Body(clock, LIST),
+        Body(clock, added("a", 12), SilentError("90 s")),
+        Body(clock, ConnectionFaultError("reset by peer")),
+        Body(clock, b"nonsense\n"),
+        Body(clock, b"no list"),
+        Body(clock, LIST),
+        Body(clock, RuntimeError("a bug")),
+        Body(clock),
+    ]
+    follow(clock, *bodies, watch_list=watch_list)
+    assert [each.closed for each in bodies] == [1] * len(bodies)
 
 
 def test_an_expired_version_is_logged_as_news_and_the_list_after_it_as_none(

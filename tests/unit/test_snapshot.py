@@ -101,6 +101,20 @@ def test_what_is_remembered_has_a_limit(limit: str, monkeypatch: pytest.MonkeyPa
         assert {"MAX_TABLES": len(tables), "MAX_REASONS": reasons}[limit] <= 40
 
 
+def test_a_table_that_is_extended_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the tables of a growing cluster would be dropped again and again."""
+    shapes, (one, other) = Shapes(SHAPES[:1]), classes(2)
+    verdicts(shapes, other)
+    # A reason a shape at the most, the unknown node's, and none for what passes.
+    monkeypatch.setattr(snapshot, "MAX_REASONS", 2 * (len(SHAPES) + 2))
+    for count in range(1, len(SHAPES) + 1):
+        shapes = Shapes(SHAPES[:count], shapes)
+        verdicts(shapes, one)
+        tables = shapes._memo.tables.values()
+        assert shapes._memo.told == sum(len(table.reasons) for table in tables)
+        assert len(tables) == 2
+
+
 def test_the_tolerations_that_are_remembered_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "MAX_REMEMBERED_TOLERATIONS", 4)
     shapes, (one,) = Shapes(SHAPES), classes(1)
