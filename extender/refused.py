@@ -40,7 +40,7 @@ class RefusedPod:
     """A pod that a filter call left without a node; at is the clock's time of the last refusal.
 
     requirements is a pod without a name that requires the same; None where it was too large to
-    keep.
+    keep. reasons has the text of each refusal with the number of its nodes.
     """
 
     namespace: str
@@ -49,6 +49,7 @@ class RefusedPod:
     runtime_class: str
     at: float
     requirements: Pod | None = None
+    reasons: tuple[tuple[int, str], ...] = ()
 
     @property
     def key(self) -> str:
@@ -78,8 +79,8 @@ class RefusedPods:
     def __len__(self) -> int:
         return len(self._pods)
 
-    def refuse(self, pod: Pod) -> bool:
-        """Remember the pod; returns whether it was remembered already.
+    def refuse(self, pod: Pod, reasons: tuple[tuple[int, str], ...] = ()) -> bool:
+        """Remember the pod and why; returns whether it was remembered already.
 
         A member of a group that passed a moment ago is not remembered.
         """
@@ -96,6 +97,7 @@ class RefusedPods:
                 pod.runtime_class_name,
                 self._clock(),
                 self._requirements(pod) if self._keep_requirements else None,
+                reasons,
             )
             before = self._pods.pop(refused.key, None)
             self._pods[refused.key] = refused
@@ -133,6 +135,10 @@ class RefusedPods:
                 uses=pod.uses,
             ),
         )
+
+    def now(self) -> float:
+        """The clock's time, to compare with that of a refusal."""
+        return self._clock()
 
     def get(self, key: str) -> RefusedPod | None:
         return self._pods.get(key)

@@ -57,6 +57,11 @@ class Reason:
     plain: str
 
     @property
+    def detail(self) -> str:
+        """What stands in parentheses; the whole text where nothing does."""
+        return self.text[len(self.plain) + 2 : -1] if self.is_detailed else self.text
+
+    @property
     def is_detailed(self) -> bool:
         return self.text is not self.plain
 

@@ -41,19 +41,23 @@ class Client:
     ) -> None:
         pass
 
-    def get(self, path: str) -> Response:
-        return self.ask("GET", path)
+    def get(self, path: str, **headers: str) -> Response:
+        """headers: by name, with _ for -."""
+        return self.ask("GET", path, b"", **headers)
 
-    def post(self, path: str, data: bytes | str = b"") -> Response:
-        return self.ask("POST", path, data.encode() if isinstance(data, str) else data)
+    def post(self, path: str, data: bytes | str = b"", **headers: str) -> Response:
+        return self.ask("POST", path, data.encode() if isinstance(data, str) else data, **headers)
 
-    def ask(self, method: str, path: str, body: bytes = b"") -> Response:
+    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Response:
+        fields = [
+            (name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()
+        ]
         answer = asyncio.run(
-            self._ask(Request(method.encode(), path.encode(), [], [body], len(body)))
+            self._ask(Request(method.encode(), path.encode(), fields, [body], len(body)))
         )
-        headers = {name.decode(): value.decode() for name, value in answer.headers}
-        headers["Content-Type"] = answer.content_type.decode()
-        return Response(answer.status, b"".join(answer.chunks), headers)
+        answered = {name.decode(): value.decode() for name, value in answer.headers}
+        answered["Content-Type"] = answer.content_type.decode()
+        return Response(answer.status, b"".join(answer.chunks), answered)
 
     async def _ask(self, request: Request) -> Answer:
         answer = self._app(request)

@@ -5,6 +5,7 @@ from typing import Final
 
 from extender.admission.merging import Merge
 from extender.commands.arguments import Command, add_policy_flags, policy_of, source_of
+from extender.commands.usage import add_pool_flags
 from extender.flags import CommandParser, address, whole_number
 from extender.http.review_routes import DEFAULT_MAX_REVIEW_BYTES
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
@@ -54,6 +55,8 @@ def _add_serve_flags(parser: CommandParser) -> None:
         default=False,
         help="annotate Pending pods that would now pass, so that kube-scheduler tries them again",
     )
+    parser.boolean_flag("--pages", default=True, help="answer browsers with pages, also at /")
+    add_pool_flags(parser)
 
 
 def _serve(_: str, flags: argparse.Namespace) -> int:
@@ -63,6 +66,8 @@ def _serve(_: str, flags: argparse.Namespace) -> int:
             source=source_of(flags),
             requeue_pods=flags.requeue_pods,
             policy=policy_of(flags),
+            pages=flags.pages,
+            pool_labels=tuple(flags.pool_label),
         )
     )
 

@@ -12,6 +12,7 @@ from extender.http.debug_routes import install_debug
 from extender.http.errors import install_error_handlers
 from extender.http.exchange import Answer, Application, Request
 from extender.http.health import health_routes
+from extender.http.pages import install_pages
 from extender.http.review_routes import WebhookService, review_routes
 from extender.http.routing import Probe, Route, Router, Threads, Verb, VerbRoute
 from extender.http.service import Service
@@ -31,9 +32,17 @@ def create_app(service: Service, threads: Threads) -> Application:
         f"/{name}".encode(): VerbRoute(verb, service.metrics.of_verb(name), threads)
         for name, verb in verbs.items()
     }
-    pages = bare_app()
-    install_debug(pages, service, threads.turn)
+    pages = _pages(service, threads)
     return _router({**routes, **_probes(service, threads)}, pages, threads, service.metrics)
+
+
+def _pages(service: Service, threads: Threads) -> Flask:
+    """What people open: the debug endpoints, and HTML for browsers unless it is switched off."""
+    app = bare_app()
+    routes = install_debug(app, service, threads.turn)
+    if service.pages:
+        install_pages(app, service, routes)
+    return app
 
 
 def create_webhook_app(service: WebhookService, threads: Threads) -> Application:
@@ -43,14 +52,18 @@ def create_webhook_app(service: WebhookService, threads: Threads) -> Application
 
 
 def create_ops_app(service: Service | WebhookService, threads: Threads) -> Application:
-    """The application of --ops-bind: probes and metrics only."""
+    """The application of --ops-bind: probes and metrics, and serve's pages for browsers."""
     routes = {**health_routes(service.health), b"/metrics": _metrics(service.metrics, threads)}
-    return _router(routes, bare_app(), threads, service.metrics)
+    if isinstance(service, Service) and service.pages:
+        pages = _pages(service, threads)
+    else:
+        pages = bare_app()
+    return _router(routes, pages, threads, service.metrics)
 
 
 def bare_app() -> Flask:
     """A Flask application without any path; its errors are JSON."""
-    app = Flask("extender", static_folder=None)
+    app = Flask("extender.http", static_folder=None)
     app.url_map.merge_slashes = False
     install_error_handlers(app)
 

@@ -13,7 +13,7 @@ from extender.http.routing import Turn
 from extender.http.service import Service
 from extender.http.verb_routes import PrioritizeRoute
 from extender.names import NameRun, text_of
-from extender.objects import RuntimeClass, ShapeId
+from extender.objects import Pod, RuntimeClass, Shape, ShapeId
 from extender.predicates.wanted import Wanted
 from extender.printing import texts
 from extender.printing.documents import (
@@ -99,18 +99,25 @@ class DebugRoutes:
         if not asked:
             args = decode_explain_args(request.get_data())
         else:
-            namespace, name = pod_key(request.args.get("pod", ""))
-            with self._turn.given_up():
-                pod = self._service.find_pod(namespace, name)
-                rules = self._service.rules_of_namespace(namespace) if pod else None
-            if pod is None:
-                asked_for = f"{namespace}/{name}"
-                raise _not_found("Pod", asked_for, self._service.known_pods())
+            pod, rules = self.pod_named(request.args.get("pod", ""))
             args = ExplainArgs(pod, None)
-        return _answer(self._explanation(args, query, rules), texts.explanation_text, query)
+        return _answer(self.explanation(args, query, rules), texts.explanation_text, query)
 
-    def _explanation(
-        self, args: ExplainArgs, query: Query, rules: NamespaceRules | None
+    def pod_named(self, text: str) -> tuple[Pod, NamespaceRules | None]:
+        """The pod NAMESPACE/NAME, and what its namespace says of classes where that is known.
+
+        Raises BadRequestError, NotFoundError, UndecidedError.
+        """
+        namespace, name = pod_key(text)
+        with self._turn.given_up():
+            pod = self._service.find_pod(namespace, name)
+            rules = self._service.rules_of_namespace(namespace) if pod else None
+        if pod is None:
+            raise _not_found("Pod", f"{namespace}/{name}", self._service.known_pods())
+        return pod, rules
+
+    def explanation(
+        self, args: ExplainArgs, query: Query, rules: NamespaceRules | None = None
     ) -> Document:
         service, pod = self._service, args.pod
         runtime_class, snapshot = service.resolve(pod)
@@ -139,7 +146,7 @@ class DebugRoutes:
         if not query.text:
             chunks, _ = PrioritizeRoute(self._service)(request.get_data())
             return Response(b"".join(chunks), mimetype="application/json")
-        service, args, snapshot = self._service, decode_args(request.get_data()), self._synced()
+        service, args, snapshot = self._service, decode_args(request.get_data()), self.synced()
         own = snapshot.runtime_classes.get(args.pod.runtime_class_name)
         if isinstance(args.nodes, NameRun):
             scores = explain_scores(own, snapshot, args.nodes.names, service.preferences)
@@ -153,30 +160,30 @@ class DebugRoutes:
         return _answer(document, texts.scores_text, query)
 
     def runtime_classes(self) -> Response:
-        query, snapshot = read_query(request.args), self._synced()
+        query, snapshot = read_query(request.args), self.synced()
         findings = check_classes(snapshot, self._service.support, self._service.policy)
         counts = self._service.support.counts(snapshot).nodes
         document = classes_document(snapshot, counts, findings)
         return _answer(document, texts.classes_text, query)
 
     def runtime_class(self, name: str) -> Response:
-        query, snapshot = read_query(request.args), self._synced()
-        runtime_class = _class_of(snapshot, name)
+        query, snapshot = read_query(request.args), self.synced()
+        runtime_class = class_of(snapshot, name)
         findings = check_classes(snapshot, self._service.support, self._service.policy)
         counts = self._service.support.counts(snapshot).nodes
         document = class_document(runtime_class, snapshot, counts, findings)
         return _answer(document, texts.class_text, query)
 
     def class_nodes(self, name: str) -> Response:
-        query, snapshot = read_query(request.args, "limit"), self._synced()
-        runtime_class = _class_of(snapshot, name)
+        query, snapshot = read_query(request.args, "limit"), self.synced()
+        runtime_class = class_of(snapshot, name)
         nodes = nodes_of_class(runtime_class, snapshot, self._service.policy)
         states = states_of(nodes.matching[: query.limit], snapshot)
         document = class_nodes_document(name, nodes, states, query.limit)
         return _answer(document, texts.class_nodes_text, query)
 
     def nodes(self) -> Response:
-        query, snapshot = read_query(request.args, "limit"), self._synced()
+        query, snapshot = read_query(request.args, "limit"), self.synced()
         limit = DEFAULT_LISTED_NODES if query.limit is None else query.limit
         support, supported = self._service.support, dict[ShapeId, Sequence[str]]()
         listed = []
@@ -189,15 +196,14 @@ class DebugRoutes:
         return _answer(document, texts.nodes_text, query)
 
     def node(self, name: str) -> Response:
-        query, snapshot = read_query(request.args), self._synced()
-        shape = snapshot.shape(name.encode("utf-8", "replace"))
-        if shape is None:
-            raise _not_found("Node", name, map(text_of, snapshot.nodes))
+        query, snapshot = read_query(request.args), self.synced()
+        shape = node_of(snapshot, name)
         by_name = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
         classes = classes_of_node(shape, by_name, self._service.policy)
         return _answer(node_document(name, shape, classes), texts.node_text, query)
 
-    def _synced(self) -> Snapshot:
+    def synced(self) -> Snapshot:
+        """The newest snapshot. Raises UndecidedError while it is not complete."""
         snapshot = self._service.source.snapshot
         self._check_synced(snapshot, nodes=True)
         return snapshot
@@ -210,12 +216,20 @@ class DebugRoutes:
             raise not_synced("nodes")
 
 
-def _class_of(snapshot: Snapshot, name: str) -> RuntimeClass:
+def class_of(snapshot: Snapshot, name: str) -> RuntimeClass:
     """Raises NotFoundError."""
     runtime_class = snapshot.runtime_classes.get(name)
     if runtime_class is None:
         raise _not_found("RuntimeClass", name, snapshot.runtime_classes)
     return runtime_class
+
+
+def node_of(snapshot: Snapshot, name: str) -> Shape:
+    """Raises NotFoundError."""
+    shape = snapshot.shape(name.encode("utf-8", "replace"))
+    if shape is None:
+        raise _not_found("Node", name, map(text_of, snapshot.nodes))
+    return shape
 
 
 def _not_found(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
@@ -228,7 +242,7 @@ def _answer(document: Document, text: Text, query: Query) -> Response:
     return Response(encode(document), mimetype="application/json")
 
 
-def install_debug(app: Flask, service: Service, turn: Turn) -> None:
+def install_debug(app: Flask, service: Service, turn: Turn) -> DebugRoutes:
     routes = DebugRoutes(service, turn)
     app.add_url_rule("/explain", "explain", routes.explain, methods=["GET", "POST"])
     app.add_url_rule("/prioritize", "prioritize", routes.prioritize, methods=["POST"])
@@ -241,3 +255,4 @@ def install_debug(app: Flask, service: Service, turn: Turn) -> None:
     )
     app.add_url_rule("/nodes", "nodes", routes.nodes, methods=["GET"])
     app.add_url_rule("/nodes/<name>", "node", routes.node, methods=["GET"])
+    return routes

@@ -226,7 +226,7 @@ class Router:
         headers = [
             (name.encode("latin-1"), value.encode("latin-1"))
             for name, value in response.headers.items()
-            if name not in ("Content-Type", "Content-Length")
+            if name not in ("Content-Type", "Content-Length", "Date")
         ]
         kind = response.headers.get("Content-Type", "application/json").encode("latin-1")
         return Answer([response.get_data()], response.status_code, kind, headers)

@@ -1,6 +1,6 @@
 """What the routes need of the rest of the program, and how they find a pod's RuntimeClass."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Protocol
@@ -15,7 +15,7 @@ from extender.snapshot import Snapshot
 from extender.verbs.class_lookup import RuntimeClassLookup, SnapshotSource, find_class, no_lookup
 from extender.verbs.nodes import Support
 from extender.verbs.prioritize import Preferences
-from extender.wire.bodies import LastPod
+from extender.wire.bodies import BadRequestError, LastPod
 from extender.wire.node_items import SeenNodes
 
 #: 5,000 whole Nodes of 10 KB are 50 MB, 150,000 names 7 MB. `make bench-memory` compares the memory
@@ -45,6 +45,17 @@ def no_known_pods() -> Collection[str]:
     return ()
 
 
+class PodReader(Protocol):
+    """Reads a pod that somebody pasted."""
+
+    def __call__(self, text: bytes) -> Pod:
+        """The pod of a YAML or JSON text. Raises BadRequestError."""
+
+
+def no_text_read(text: bytes) -> Pod:
+    raise BadRequestError("no pod can be read here")
+
+
 class NodeEvents(Protocol):
     """Waits a moment for watch events that kube-scheduler may have received earlier."""
 
@@ -68,7 +79,8 @@ class Service:
     """Everything a route may use, made once by the server.
 
     known_pods returns the NAMESPACE/NAME of each pod in the manifests, to suggest one for a
-    misspelt name. rules_of_namespace answers None where they are not known.
+    misspelt name. rules_of_namespace answers None where they are not known. pages: whether
+    browsers get pages; pool_labels are the keys of --pool-label.
     """
 
     source: SnapshotSource
@@ -82,6 +94,9 @@ class Service:
     rules_of_namespace: Callable[[str], NamespaceRules | None] = no_rules
     node_events: NodeEvents = no_node_events
     serve_metrics: bool = True
+    read_pod: PodReader = no_text_read
+    pages: bool = True
+    pool_labels: Sequence[str] = ()
 
     @cached_property
     def seen_nodes(self) -> SeenNodes:

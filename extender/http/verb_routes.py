@@ -130,7 +130,7 @@ class FilterRoute:
     def _note(self, pod: Pod, result: FilterResult) -> None:
         service = self._service
         if result.leaves_none:
-            service.refused.refuse(pod)
+            service.refused.refuse(pod, result.why)
             if _LOG.isEnabledFor(logging.DEBUG):
                 _log_refusal(pod, result)
         else:

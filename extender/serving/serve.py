@@ -1,6 +1,7 @@
 """The serve command: wires sources → store → snapshot and routes → verbs together."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -9,6 +10,7 @@ from extender.cluster.following_manifests import ManifestFollower
 from extender.cluster.live import LiveCluster
 from extender.cluster.live_pods import LivePods
 from extender.cluster.node_wait import NodeWait
+from extender.cluster.pasted import pasted_pod
 from extender.cluster.source_options import SourceOptions
 from extender.cluster.store import SnapshotStore
 from extender.flags import UsageError
@@ -32,6 +34,8 @@ class ServeOptions:
     source: SourceOptions = field(default_factory=SourceOptions)
     requeue_pods: bool = False
     policy: Policy = field(default_factory=Policy)
+    pages: bool = True
+    pool_labels: Sequence[str] = ()
 
 
 def serve(options: ServeOptions) -> int:
@@ -63,6 +67,9 @@ def _start(options: ServeOptions, preloaded: Preloaded) -> Running:
         health=Health(lambda: store.snapshot),
         refused=refused,
         policy=options.policy,
+        read_pod=pasted_pod,
+        pages=options.pages,
+        pool_labels=options.pool_labels,
         serve_metrics=options.listen.ops_bind is None,
     )
     source: Source

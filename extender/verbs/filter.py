@@ -118,6 +118,12 @@ class FilterResult(NamedTuple):
         """There were nodes, and none of them passes."""
         return not self.passing and bool(self.groups)
 
+    @property
+    def why(self) -> tuple[tuple[int, str], ...]:
+        """Of each text that is some node's: the number of nodes, and the text."""
+        refused = zip(self.sizes[PASSES + 1 :], self.texts, strict=True)
+        return tuple(each for each in refused if each[0])
+
     def pick(self, items: Sequence[T], group: Group) -> Sequence[T]:
         """Of items in the order asked those of one group."""
         mask = bytes(value == group for value in range(_BYTE_VALUES))
