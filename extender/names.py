@@ -118,7 +118,12 @@ class NameTable(Protocol):
 
 
 class Engine(Protocol):
-    """What handles runs: the compiled part, or Python."""
+    """What handles runs: the compiled part, or Python.
+
+    quick_bytes: the longest run that is read and parted within a few milliseconds.
+    """
+
+    quick_bytes: int
 
     def read(self, buffer: bytes, start: int, end: int) -> NameRun | None:
         """See NameRun.read."""
@@ -140,6 +145,8 @@ class Engine(Protocol):
 
 class PythonEngine:
     """With split, map, compress and join."""
+
+    quick_bytes = 2**17
 
     def read(self, buffer: bytes, start: int, end: int) -> NameRun | None:
         text = buffer[start:end]
@@ -173,6 +180,8 @@ class PythonEngine:
 class CompiledEngine(PythonEngine):
     """With the compiled part; runs without `ends`, as those with escapes, in Python."""
 
+    quick_bytes = 2**20
+
     def read(self, buffer: bytes, start: int, end: int) -> NameRun | None:
         ends = compiled.measure(buffer, start, end)
         if ends is None:
@@ -198,6 +207,8 @@ class CompiledEngine(PythonEngine):
 
 
 _engine: Engine = CompiledEngine() if IS_COMPILED else PythonEngine()
+
+QUICK_RUN_BYTES: Final = _engine.quick_bytes
 
 
 def tally(codes: bytes, kinds: int) -> Mapping[int, int]:

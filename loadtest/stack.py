@@ -23,7 +23,7 @@ def run(app: HttpApplication, flags: argparse.Namespace) -> int:
     listener = listen_on(options.bind, "--bind")
     print(f"listening on {announce(listener, tls=False)}", file=sys.stderr, flush=True)
 
-    def start(_preloaded: object) -> Running:
+    def start() -> Running:
         # As the service does: what lives as long as the process is not collected again.
         gc.collect()
         gc.freeze()

@@ -13,20 +13,18 @@ deadline has passed.
 
 import asyncio
 import enum
-import logging
 import math
 from collections import deque
 from collections.abc import Awaitable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, cast
 
+from extender.http.errors import answer_of
 from extender.http.exchange import Answer, Refusal, Request, error_answer
 from extender.http.reading import RequestReader
 
 if TYPE_CHECKING:
     from extender.http.connections import Connections
-
-_LOG: Final = logging.getLogger(__name__)
 
 #: How much of an answer is given to a TLS transport at once.
 TLS_WRITE: Final = 256 * 1024
@@ -215,8 +213,8 @@ class Connection(asyncio.Protocol):
         self.phase = Phase.ANSWERING
         try:
             answer = self._all.application(request)
-        except Exception:
-            self._send(request, _failed())
+        except Exception as error:
+            self._send(request, answer_of(error))
             return
         if isinstance(answer, Answer):
             self._send(request, answer)
@@ -227,8 +225,8 @@ class Connection(asyncio.Protocol):
     async def _wait_for(self, request: Request, awaited: Awaitable[Answer]) -> None:
         try:
             answer = await awaited
-        except Exception:
-            answer = _failed()
+        except Exception as error:
+            answer = answer_of(error)
         self._task = None
         if self._transport is not None:
             self._send(request, answer)
@@ -306,9 +304,3 @@ class Connection(asyncio.Protocol):
         self._deaf = True
         self._enter(Phase.LINGERING, self._all.limits.linger_seconds)
         self._transport.write_eof()
-
-
-def _failed() -> Answer:
-    """Called where an exception is being handled: ours, since the application refuses by values."""
-    _LOG.exception("a request failed")
-    return error_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error, see the log")

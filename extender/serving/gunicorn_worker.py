@@ -84,7 +84,7 @@ class _Arbiter(Arbiter):  # type: ignore[misc]  # gunicorn ships no types
 
     def spawn_worker(self) -> Any:
         pid = super().spawn_worker()
-        self.app.preloaded = None
+        self.app.forget()
         give_back_freed_memory()
         return pid
 
@@ -179,14 +179,15 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no t
         options: ListenOptions,
         listener: socket.socket,
         ops_listener: socket.socket | None,
-        start: Callable[[Any], Running],
-        preloaded: Any = None,
+        start: Callable[[], Running],
+        forget: Callable[[], None] = lambda: None,
     ) -> None:
+        """start is called in the worker, forget in the first process once there is a worker."""
         self._options = options
         self._listener = listener
         self._ops_listener = ops_listener
         self._start = start
-        self.preloaded = preloaded
+        self.forget = forget
         self.tls: Callable[[], ssl.SSLContext] | None = None
         super().__init__()
 
@@ -221,8 +222,7 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no t
         keep_freed_memory()
         sys.setswitchinterval(SWITCH_SECONDS)
         options = self._options
-        running = self._start(self.preloaded)
-        self.preloaded = None
+        running = self._start()
         give_back_freed_memory()
         if options.tls_cert_file:
             tls = TlsContext(

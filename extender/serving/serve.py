@@ -45,9 +45,9 @@ def serve(options: ServeOptions) -> int:
     return run(options.listen, options.source, _line_to_try, partial(_start, options))
 
 
-def _line_to_try(curl: str, url: str, preloaded: Preloaded) -> str:
+def _line_to_try(curl: str, url: str, preloaded: Preloaded | None) -> str:
     """A curl line that asks about a class and some nodes that are there."""
-    if isinstance(preloaded, ClusterConfig):
+    if not isinstance(preloaded, tuple):
         return readiness_line(curl, url)
     _, manifests = preloaded
     names = [*manifests.nodes][:: max(1, len(manifests.nodes) // 3)][:4]

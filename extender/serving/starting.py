@@ -55,6 +55,23 @@ class Source(Protocol):
 Preloaded = tuple[Signature, Manifests] | ClusterConfig
 
 
+class _Loaded:
+    """What was read from the source, for the first worker; one that replaces it reads again."""
+
+    def __init__(self, source: SourceOptions) -> None:
+        """Raises UsageError."""
+        self._source = source
+        self.value: Preloaded | None = _preload(source)
+
+    def take(self) -> Preloaded:
+        value = self.value or _preload(self._source)
+        self.forget()
+        return value
+
+    def forget(self) -> None:
+        self.value = None
+
+
 def _preload(source: SourceOptions) -> Preloaded:
     """Raises UsageError."""
     try:
@@ -71,7 +88,7 @@ def _preload(source: SourceOptions) -> Preloaded:
 def run(
     listen: ListenOptions,
     source: SourceOptions,
-    line_to_try: Callable[[str, str, Preloaded], str],
+    line_to_try: Callable[[str, str, Preloaded | None], str],
     start: Callable[[Preloaded], Running],
 ) -> int:
     """Run until a signal ends it. Raises UsageError for what a person can correct.
@@ -80,7 +97,7 @@ def run(
     """
     logs.configure(listen.log_format, listen.verbosity)
     check_tls_files(listen)
-    preloaded = _preload(source)
+    loaded = _Loaded(source)
     listener = listen_on(listen.bind, "--bind")
     ops_listener = listen_on(listen.ops_bind, "--ops-bind") if listen.ops_bind else None
     if not (listen.tls_cert_file or listen.bind.is_loopback):
@@ -91,7 +108,7 @@ def run(
             listen.bind,
         )
     url = announce(listener, bool(listen.tls_cert_file))
-    hints = [(listener, "listening on", url, line_to_try(_curl(listen), url, preloaded))]
+    hints = [(listener, "listening on", url, line_to_try(_curl(listen), url, loaded.value))]
     if ops_listener is not None:
         hints.append((ops_listener, "probes and metrics on", announce(ops_listener, tls=False), ""))
     for heard, what, url, line in hints:
@@ -102,14 +119,10 @@ def run(
             say(f"{what} {where}" + (" (Ctrl-C stops); try:" if line else ""))
             say(*[f"  {line}"] if line else [])
 
-    def load(loaded: Preloaded | None) -> Running:
-        # Only the first worker finds what was loaded; one that takes its place loads it again.
-        return start(loaded or _preload(source))
+    def start_in_worker() -> Running:
+        return start(loaded.take())
 
-    application = Application(listen, listener, ops_listener, load, preloaded)
-    # The application lets go of it once the worker has what it needs; so must this frame.
-    del preloaded
-    application.run()
+    Application(listen, listener, ops_listener, start_in_worker, loaded.forget).run()
     return 0
 
 

@@ -15,7 +15,7 @@ import orjson
 from msgspec import Raw, Struct
 
 from extender.decoding import DecodeError, NodeReader, RawPod, decode, pod_of
-from extender.names import IS_COMPILED, NameRun
+from extender.names import QUICK_RUN_BYTES, NameRun
 from extender.objects import Node, Pod
 from extender.undecided import ERROR_PREFIX, UndecidedError
 from extender.verbs.filter import PASSES, FilterResult
@@ -50,7 +50,7 @@ _NAMES_END: Final = b'"]}'
 #: Up to this size anything is answered within 20 ms, the event loop waiting meanwhile; of names
 #: behind a Pod of this size more: 1.5 ms a MiB with the compiled part, ten times that without.
 QUICK_BYTES: Final = 32 * 1024
-QUICK_NAMES_BYTES: Final = 2**20 if IS_COMPILED else 2**17
+QUICK_NAMES_BYTES: Final = QUICK_RUN_BYTES
 
 #: Names shorter than this, in the beginning of the list, are not answered on the event loop.
 _SHORTEST: Final = 8

@@ -70,7 +70,7 @@ def main(listener: socket.socket, arguments: dict[str, Any]) -> None:
     logs.configure("text", 0)
     options = ListenOptions(Address("127.0.0.1", 0), **arguments["listen"])
 
-    def start(_preloaded: object) -> Running:
+    def start() -> Running:
         threads = Threads.of(2)
         echo = Echo(threads.pages)
         stopping = "on_stopping"
