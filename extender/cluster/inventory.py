@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, Protocol
 
+from extender.admission.policy_subjects import Subject, pod_subject, template_subject
 from extender.cluster.kinds import PODS, WORKLOADS, pods_of
 from extender.cluster.manifests import Manifests
-from extender.cluster.reading_once import ClusterReader
+from extender.cluster.reading_once import ClusterReader, ReadError
+from extender.decoding import DecodeError
 from extender.decoding.uses import RawPlacedPod, RawUse, placed_pod_of, workload_of
 from extender.objects import PlacedPod, Pod, Workload
 
@@ -28,6 +30,9 @@ class Inventory(Protocol):
         """Each pod that has not finished once; pending: only those without a node."""
 
     def workloads(self) -> Iterator[Workload]: ...
+    def subjects(self) -> Iterator[Subject]:
+        """What policies of namespaces judge; of manifests that were loaded with `subjects`."""
+
     def namespaces(self) -> Mapping[str, Mapping[str, str]]:
         """Their annotations by name."""
 
@@ -48,6 +53,9 @@ class ManifestInventory:
     def workloads(self) -> Iterator[Workload]:
         uses = self._loaded.uses
         yield from uses.workloads.values() if uses else ()
+
+    def subjects(self) -> Iterator[Subject]:
+        yield from (self._loaded.subjects or {}).values()
 
     def namespaces(self) -> Mapping[str, Mapping[str, str]]:
         return self._loaded.namespaces
@@ -76,6 +84,21 @@ class LiveInventory:
         for kind in WORKLOADS:
             for raw in self._reader.objects(kind):
                 yield workload_of(self._reader.decoded(raw, RawUse), kind.name)
+
+    def subjects(self) -> Iterator[Subject]:
+        """Some twice, where a list began again."""
+        for subject in self._looked_at():
+            if subject is not None:
+                yield subject
+
+    def _looked_at(self) -> Iterator[Subject | None]:
+        try:
+            yield from map(pod_subject, self._reader.objects(PODS, _ALIVE))
+            for kind in WORKLOADS:
+                for raw in self._reader.objects(kind):
+                    yield template_subject(raw, kind.name)
+        except DecodeError as error:
+            raise ReadError(str(error)) from None
 
     def namespaces(self) -> Mapping[str, Mapping[str, str]]:
         return self._reader.namespaces()

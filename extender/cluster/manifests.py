@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from extender.admission.policy_subjects import Subject, pod_subject, template_subject
 from extender.cluster.misspelt import Misspelt
 from extender.decoding import (
     WORKLOAD_GROUPS,
@@ -79,7 +80,8 @@ class Manifests:
 
     Of Namespaces only the annotations are kept: the webhook's default classes stand in them.
     templates: the pods that workloads make, by kind and the workload's NAMESPACE/NAME; where it is
-    None, workloads are ignored as other kinds are. uses: likewise where it is None.
+    None, workloads are ignored as other kinds are. uses: likewise where it is None. subjects: what
+    policies of namespaces judge, by kind and NAMESPACE/NAME; not looked for where it is None.
     """
 
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -90,12 +92,20 @@ class Manifests:
     templates: dict[tuple[str, str], Pod] | None = None
     misspelt: Misspelt = field(default_factory=Misspelt)
     uses: Uses | None = None
+    subjects: dict[tuple[str, str], Subject] | None = None
     _twice: set[str] = field(default_factory=set)
     _amounts: set[bytes] = field(default_factory=set)
 
     @property
     def is_empty(self) -> bool:
-        found = (self.nodes, self.runtime_classes, self.pods, self.namespaces, self.templates)
+        found = (
+            self.nodes,
+            self.runtime_classes,
+            self.pods,
+            self.namespaces,
+            self.templates,
+            self.subjects,
+        )
         return not any(found) and not (self.uses and self.uses.workloads)
 
     def tell_twice(self, named: str) -> None:
@@ -346,6 +356,8 @@ def _take_pod(document: Raw, loaded: Manifests) -> None:
     loaded.pods[key] = pod
     if loaded.uses is not None:
         loaded.uses.pods[key] = placed_pod_of(decode(document, RawPlacedPod, "Pod"))
+    if loaded.subjects is not None:
+        _keep_last(loaded.subjects, ("Pod", key), pod_subject(document))
 
 
 def _take_workload(document: Raw, kind: str, loaded: Manifests) -> None:
@@ -355,6 +367,19 @@ def _take_workload(document: Raw, kind: str, loaded: Manifests) -> None:
     if loaded.uses is not None and kind in WORKLOADS:
         workload = workload_of(decode(document, RawUse), kind)
         loaded.uses.workloads[kind, f"{workload.namespace}/{workload.name}"] = workload
+    if loaded.subjects is not None:
+        subject = template_subject(document, kind)
+        if subject is not None:
+            loaded.subjects[subject.key] = subject
+
+
+def _keep_last(
+    subjects: dict[tuple[str, str], Subject], key: tuple[str, str], subject: Subject | None
+) -> None:
+    """Of two objects with one name the last one counts, also where no policy looks at it."""
+    subjects.pop(key, None)
+    if subject is not None:
+        subjects[key] = subject
 
 
 def _take_template(

@@ -2,14 +2,16 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from extender.admission.policy_subjects import Subject
 from extender.checks.config_fields import Circumstances, SchedulerConfigError
 from extender.checks.finding import Finding, worst_first
 from extender.checks.kubelets import check_kubelets
 from extender.checks.marks import check_autoscalers, check_marks
 from extender.checks.namespaces import check_namespaces
+from extender.checks.policies import check_policies
 from extender.checks.runtimeclasses import check_classes, check_pods, check_tolerations
 from extender.checks.scheduler_config import (
     check_scheduler_config,
@@ -29,6 +31,7 @@ from extender.commands.cluster_state import ClusterState, NotAllowedError, load_
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer, warn
 from extender.commands.probing import probe
 from extender.commands.progress import Progress
+from extender.commands.usage import reading
 from extender.flags import CommandParser, UsageError
 from extender.input_files import FileError, read_file
 from extender.predicates.runtimeclass import Policy
@@ -76,6 +79,13 @@ def _add_flags(parser: CommandParser) -> None:
         "--probe", default=False, help="ask the configured extenders whether they are ready"
     )
 
+    parser.boolean_flag(
+        "--policies",
+        default=False,
+        help="list the pods and templates that the policies of scheduler-config/policies would"
+        " refuse today, by what their namespaces are annotated with",
+    )
+
 
 def _check(program: str, flags: argparse.Namespace) -> int:
     """Exit code 0 when all is sound, 1 with findings. Raises UsageError."""
@@ -87,28 +97,11 @@ def _check(program: str, flags: argparse.Namespace) -> int:
     config = _read_config(flags.scheduler_config, duplicates) if flags.scheduler_config else None
     source = source_of(flags)
     state = None
-    looked_at = []
+    looked_at: list[str] = []
     findings: list[Finding] = []
-    if config is None or source.is_given or _has_cluster():
-        state = load_cluster(source, Progress())
-        for warning in state.warnings:
-            warn(program, warning)
-        if not (state.snapshot.runtime_classes or state.snapshot.nodes or state.pods.pending()):
-            raise UsageError("there is no RuntimeClass, Node or Pod: nothing was checked")
-        findings += _check_cluster(state, policy_of(flags), program)
-        classes, nodes = len(state.snapshot.runtime_classes), len(state.snapshot.nodes)
-        looked_at.append(f"{classes} RuntimeClass{'' if classes == 1 else 'es'}")
-        looked_at.append(f"{nodes} node{'' if nodes == 1 else 's'}")
-        try:
-            findings += check_pods(state.pods.pending().values(), state.snapshot.runtime_classes)
-        except NotAllowedError as error:
-            warn(program, f"left out whether pods wait for a class that does not exist: {error}")
-            looked_at.append("no pods, which may not be listed")
-        try:
-            findings += check_namespaces(state.namespaces(), state.snapshot.runtime_classes)
-        except NotAllowedError as error:
-            warn(program, f"left out whether namespaces have default classes that exist: {error}")
-            looked_at.append("no namespaces, which may not be listed")
+    if config is None or source.is_given or flags.policies or _has_cluster():
+        state = load_cluster(source, Progress(), subjects=flags.policies)
+        findings += _look_at(state, flags, program, looked_at)
     if config is not None:
         broken = any(each.check == "handler-absent" for each in findings) if state else None
         untainted: Sequence[str] = ()
@@ -133,6 +126,48 @@ def _check(program: str, flags: argparse.Namespace) -> int:
         lambda screen: findings_text(findings, ", ".join(looked_at), screen),
     )
     return EXIT_DOES_NOT_FIT if findings else EXIT_FITS
+
+
+def _look_at(
+    state: ClusterState, flags: argparse.Namespace, program: str, looked_at: list[str]
+) -> list[Finding]:
+    """What is found in the cluster; looked_at is given what that was. Raises UsageError."""
+    for warning in state.warnings:
+        warn(program, warning)
+    snapshot, findings = state.snapshot, list[Finding]()
+    if flags.policies:
+        refused, judged = _check_policies(state)
+        findings += refused
+        looked_at.append(f"{judged} pods and templates")
+    elif not (snapshot.runtime_classes or snapshot.nodes or state.pods.pending()):
+        raise UsageError("there is no RuntimeClass, Node or Pod: nothing was checked")
+    findings += _check_cluster(state, policy_of(flags), program)
+    classes, nodes = len(snapshot.runtime_classes), len(snapshot.nodes)
+    looked_at.append(f"{classes} RuntimeClass{'' if classes == 1 else 'es'}")
+    looked_at.append(f"{nodes} node{'' if nodes == 1 else 's'}")
+    try:
+        findings += check_pods(state.pods.pending().values(), snapshot.runtime_classes)
+    except NotAllowedError as error:
+        warn(program, f"left out whether pods wait for a class that does not exist: {error}")
+        looked_at.append("no pods, which may not be listed")
+    try:
+        findings += check_namespaces(state.namespaces(), snapshot.runtime_classes)
+    except NotAllowedError as error:
+        warn(program, f"left out whether namespaces have default classes that exist: {error}")
+        looked_at.append("no namespaces, which may not be listed")
+    return findings
+
+
+def _check_policies(state: ClusterState) -> tuple[list[Finding], int]:
+    """Raises UsageError where pods, workloads or namespaces may not be listed."""
+    with reading("pods and templates") as read_one:
+
+        def counted() -> Iterator[Subject]:
+            for each in state.inventory.subjects():
+                read_one()
+                yield each
+
+        return check_policies(counted(), state.namespaces())
 
 
 def _has_cluster() -> bool:

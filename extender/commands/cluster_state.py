@@ -55,14 +55,20 @@ class ClusterState:
 
 
 def load_cluster(
-    source: SourceOptions, progress: Progress, *, nodes: bool = True, uses: bool = False
+    source: SourceOptions,
+    progress: Progress,
+    *,
+    nodes: bool = True,
+    uses: bool = False,
+    subjects: bool = False,
 ) -> ClusterState:
     """Read RuntimeClasses, and unless nodes is false Nodes.
 
-    uses: for commands that look at what uses the classes; `inventory` and `not_ready` need it.
+    uses: for commands that look at what uses the classes; `inventory` and `not_ready` need it, the
+    inventory's subjects need `subjects`.
     Raises UsageError for what can't be read.
     """
-    loaded = Manifests(uses=Uses() if uses else None)
+    loaded = Manifests(uses=Uses() if uses else None, subjects={} if subjects else None)
     with progress.showing(lambda: f"{len(loaded.nodes):,} nodes read"):
         try:
             if source.manifests:

@@ -3,6 +3,7 @@
 The rules are those of extender/admission/namespace_rules.py: both are asked the same.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -23,7 +24,7 @@ from tests.e2e.policies import (
 )
 from tests.fakes.apiserver import Json
 from tests.namespace_rules import ALLOWED, CASES, REQUIRED
-from tests.processes import until
+from tests.processes import run, until
 
 CLASSES: Final = ("kata", "gvisor", "wasm")
 DEFAULT: Final = "runtimeclass-extender/default-class"
@@ -197,6 +198,68 @@ def test_no_policy_comes_near_the_limit_of_what_an_expression_may_cost(
     answer = ask(both, namespace, containers=many, runtimeClassName="kata")
     assert answer.status == 201, answer.document
     assert said in refusal(both, namespace, runtimeClassName="wasm")
+
+
+#: Pods and Deployments of these specs, by name.
+SPECS: Final[dict[str, Json]] = {"plain": {}} | {
+    name: {"runtimeClassName": name} for name in CLASSES
+}
+
+
+def of_spec(name: str) -> tuple[Json, Json]:
+    """A pod and a Deployment."""
+    spec = pod_spec(**SPECS[name])
+    deployment = dict(workloads(spec))["apps/v1 deployments"]
+    return {"metadata": {"name": name}, "spec": spec}, {**deployment, "metadata": {"name": name}}
+
+
+def told_by_check(where: Cluster) -> set[str]:
+    config = str(where.kubeconfig("admin"))
+    result = run("check", "--policies", "--kubeconfig", config, "-o", "json")
+    assert result.returncode == 1, result.stderr
+    return {
+        match.group()
+        for each in json.loads(result.stdout)["findings"]
+        if each["check"] == "refused-by-policy"
+        for match in re.finditer(r"(Pod|Deployment) checked[a-z-]*/\w+", each["what"])
+    }
+
+
+def refused(where: Cluster, namespace: str, name: str) -> set[str]:
+    found = set()
+    if refusal(where, namespace, **SPECS[name]):
+        found.add(f"Pod {namespace}/{name}")
+    if post(where, namespace, "apps/v1 deployments", of_spec(name)[1] | NEW):
+        found.add(f"Deployment {namespace}/{name}")
+    return found
+
+
+NEW: Final[Json] = {"metadata": {"name": "new"}}
+
+
+def test_check_lists_what_the_policies_refuse_once_they_are_applied(where: Cluster) -> None:
+    """What was there before is asked about again, as new."""
+    namespace = add_namespace(where, "checked", {ALLOWED: "kata", REQUIRED: "true"})
+    for name in SPECS:
+        for path, document in zip(paths(namespace), of_spec(name), strict=True):
+            where.create(path, document)
+    try:
+        told = told_by_check(where)
+        with enforced(where, "allowed-classes"), enforced(where, "required-class"):
+            assert told == set().union(*(refused(where, namespace, name) for name in SPECS))
+        assert len(told) == 2 * len(["plain", "gvisor", "wasm"])
+    finally:
+        for path in paths(namespace):
+            for name in SPECS:
+                where.delete(f"{path}/{name}")
+
+
+def paths(namespace: str) -> tuple[str, str]:
+    """Where the API server has its pods and its Deployments."""
+    return (
+        f"{NAMESPACES}/{namespace}/pods",
+        f"/apis/apps/v1/namespaces/{namespace}/deployments",
+    )
 
 
 # Who may change the annotations
