@@ -84,6 +84,10 @@ bench-stacks: $(LOADTEST_READY) ## What bare servers in Python cost: ours, uvico
 bench-memory: $(READY) ## What bodies at the limit take, held against the manifests' memory limit
 	$(BIN)/python -m loadtest.memory $(FLAGS)
 
+.PHONY: bench-pages
+bench-pages: $(LOADTEST_READY) ## What browsers that refresh do to the filter's p99; FLAGS="--nodes 65000 --classes 1000"
+	$(LOADTEST)/bin/python -m loadtest.pages $(FLAGS)
+
 .PHONY: bench-live
 bench-live: $(READY) ## Following a cluster of 65,000 nodes: start, heartbeats, watch restarts
 	$(BIN)/python -m loadtest.live $(FLAGS)
