@@ -16,9 +16,12 @@ from prometheus_client.registry import Collector
 
 from extender import __version__
 from extender.counting import RejectionsCollector, RequestsCollector, VerbCounts
+from extender.predicates.runtimeclass import Policy
 from extender.refused import RefusedPods
 from extender.snapshot import Snapshot
+from extender.verbs.class_usage import PodUse, Usage
 from extender.verbs.nodes import Support
+from extender.verbs.placement import Placement, PodGroup, State
 
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"
@@ -164,6 +167,14 @@ class CacheCollector(Collector):
             "RuntimeClasses the cluster has.",
             value=len(snapshot.runtime_classes),
         )
+        handlers = GaugeMetricFamily(
+            f"{_PREFIX}_runtimeclass_info",
+            "1 of each RuntimeClass with its handler, by which the kubelet's metrics go.",
+            labels=["runtimeclass", "runtime_handler"],
+        )
+        for each in snapshot.runtime_classes.values():
+            handlers.add_metric([each.name, each.handler], 1)
+        yield handlers
 
 
 class SupportCollector(Collector):
@@ -193,3 +204,72 @@ class SupportCollector(Collector):
                 per_count.add_metric([str(count)], nodes)
         yield per_class
         yield per_count
+
+
+#: Resources whose sums are shown though no RuntimeClass names them.
+_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+
+
+class PodsCollector(Collector):
+    """Gauges of the pods of each RuntimeClass and their overhead, worked out at a scrape.
+
+    Silent until pods, nodes and RuntimeClasses are known. Pods are judged by groups that stand
+    alike, and a group anew only when the snapshot is another one.
+    """
+
+    def __init__(
+        self,
+        groups: Callable[[], Mapping[PodGroup, int] | None],
+        snapshot: Callable[[], Snapshot],
+        policy: Policy,
+    ) -> None:
+        self._groups = groups
+        self._snapshot = snapshot
+        self._policy = policy
+        self._judged_by: Snapshot | None = None
+        self._states: dict[PodGroup, State] = {}
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        pods = GaugeMetricFamily(
+            f"{_PREFIX}_pods",
+            "Pods of the RuntimeClass that have not ended, by state.",
+            labels=["runtimeclass", "state"],
+        )
+        overhead = GaugeMetricFamily(
+            f"{_PREFIX}_overhead",
+            "What pods with a node carry as overhead: cores, bytes, or a number of others.",
+            labels=["runtimeclass", "resource"],
+        )
+        groups, snapshot = self._groups(), self._snapshot()
+        if groups is not None and snapshot.nodes_synced and snapshot.runtime_classes_synced:
+            usage = self._usage(groups, snapshot)
+            known = snapshot.runtime_classes
+            # A pod's author may name any resource, and any class.
+            resources = _RESOURCES.union(*(each.overhead for each in known.values()))
+            by_label = {name: PodUse() for name in known}
+            for name, use in usage.by_class.items():
+                by_label.setdefault(class_label(name, known), PodUse()).add(use)
+            for label, use in sorted(by_label.items()):
+                for state in State:
+                    pods.add_metric([label, state.value], use.states[state])
+                for resource, amount in sorted(use.overhead.items()):
+                    if resource in resources:
+                        overhead.add_metric([label, resource], amount / 10**9)
+        yield pods
+        yield overhead
+
+    def _usage(self, groups: Mapping[PodGroup, int], snapshot: Snapshot) -> Usage:
+        if self._judged_by is not snapshot or len(self._states) > 2 * len(groups) + _FEW_GROUPS:
+            self._judged_by, self._states = snapshot, {}
+        usage, placement = Usage(), Placement(snapshot, self._policy)
+        for group, number in groups.items():
+            example = group.example
+            state = self._states.get(group)
+            if state is None:
+                state = self._states[group] = placement.judge(example)[0]
+            usage.count(example, state, number)
+        return usage
+
+
+#: So many verdicts more than there are groups are kept.
+_FEW_GROUPS: Final = 1024

@@ -43,12 +43,16 @@ HeldT = TypeVar("HeldT", bound=Held)
 
 
 class Seen(Struct, Generic[HeldT], gc=False):
-    """An object just decoded; held is what was kept before, where nothing that matters differs."""
+    """An object just decoded; held is what was kept before, where nothing that matters differs.
+
+    Unless is_kept nothing is kept of it, as if it did not exist.
+    """
 
     name: bytes
     resource_version: str
     revision: int | None
     held: HeldT
+    is_kept: bool = True
 
 
 class Feed(ABC, Generic[HeldT]):
@@ -85,7 +89,7 @@ class Feed(ABC, Generic[HeldT]):
         before = self._aside.get(seen.name)
         if before is not None and is_older(seen.revision, before.revision):
             return
-        if deleted:
+        if deleted or not seen.is_kept:
             self._aside.pop(seen.name, None)
             return
         held = seen.held
@@ -111,7 +115,7 @@ class Feed(ABC, Generic[HeldT]):
         before = self._held.get(seen.name)
         if before is not None and is_older(seen.revision, before.revision):
             return seen.resource_version
-        if deleted:
+        if deleted or not seen.is_kept:
             if before is not None:
                 del self._held[seen.name]
                 self._changed[seen.name] = None

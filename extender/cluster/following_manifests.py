@@ -3,7 +3,8 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from extender.admission.namespace_rules import NamespaceRules, rules_of
@@ -11,11 +12,13 @@ from extender.cluster.manifests import (
     ManifestError,
     Manifests,
     Signature,
+    Uses,
     load_manifests,
     signature,
 )
 from extender.cluster.store import SnapshotStore
 from extender.objects import Pod
+from extender.verbs.placement import PodGroup, group_of, is_followed
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -33,11 +36,15 @@ class ManifestFollower:
         store: SnapshotStore,
         preloaded: tuple[Signature, Manifests] | None = None,
         *,
+        uses: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """uses: what uses the classes is read too, for `pod_groups`."""
         self._paths = paths
         self._store = store
         self._preloaded = preloaded
+        self._uses = uses
+        self._groups: Mapping[PodGroup, int] | None = None
         self._clock = clock
         self._stopping = threading.Event()
         self._loaded: Signature | None = None
@@ -49,7 +56,7 @@ class ManifestFollower:
     def start(self) -> None:
         """Put the manifests into the store and begin to watch. Raises ManifestError."""
         loaded, self._preloaded = self._preloaded, None
-        self._take(*(loaded or (signature(self._paths), load_manifests(self._paths))))
+        self._take(*(loaded or (signature(self._paths), self._load())))
         threading.Thread(target=self._follow, name="manifests", daemon=True).start()
 
     def stop(self) -> None:
@@ -96,7 +103,7 @@ class ManifestFollower:
         if now == self._loaded or not settled:
             return
         try:
-            manifests = load_manifests(self._paths)
+            manifests = self._load()
             if signature(self._paths) != now:
                 return
         except ManifestError as error:
@@ -109,10 +116,21 @@ class ManifestFollower:
             extra={"nodes": len(manifests.nodes), "runtimeclasses": len(manifests.runtime_classes)},
         )
 
+    def _load(self) -> Manifests:
+        return load_manifests(self._paths, Manifests(uses=Uses() if self._uses else None))
+
+    def pod_groups(self) -> Mapping[PodGroup, int] | None:
+        """How many pods stand alike, as those of a cluster."""
+        return self._groups
+
     def _take(self, seen: Signature, manifests: Manifests) -> None:
         for warning in manifests.warnings:
             _LOG.warning(warning)
         self._store.replace_all(manifests.nodes.values(), manifests.runtime_classes.values())
+        if manifests.uses is not None:
+            classes = manifests.runtime_classes
+            pods = filter(is_followed, manifests.uses.pods.values())
+            self._groups = Counter(group_of(each, classes) for each in pods)
         # Nodes and classes are in the store now; these are looked up by name.
         self.manifests = Manifests(pods=manifests.pods, namespaces=manifests.namespaces)
         self._loaded = self._seen = seen

@@ -9,6 +9,7 @@ from extender.flags import UsageError
 class SourceOptions:
     """The flags; without any of them, the cluster is found as kubectl finds it.
 
+    uses: what uses the RuntimeClasses is of interest too, which is what --watch-pods says.
     Raises UsageError when they exclude each other.
     """
 
@@ -16,6 +17,7 @@ class SourceOptions:
     kubeconfig: str | None = None
     context: str | None = None
     watch_list: bool = True
+    uses: bool = False
 
     def __post_init__(self) -> None:
         if self.manifests and (self.kubeconfig or self.context):

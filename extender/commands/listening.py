@@ -1,6 +1,7 @@
 """serve and webhook: their flags."""
 
 import argparse
+from dataclasses import replace
 from typing import Final
 
 from extender.admission.merging import Merge
@@ -57,13 +58,19 @@ def _add_serve_flags(parser: CommandParser) -> None:
     )
     parser.boolean_flag("--pages", default=True, help="answer browsers with pages, also at /")
     add_pool_flags(parser)
+    parser.boolean_flag(
+        "--watch-pods",
+        default=False,
+        help="follow pods, for the gauges pods and overhead: how many of each class run, wait, are"
+        " stranded or have drifted, and what they cost",
+    )
 
 
 def _serve(_: str, flags: argparse.Namespace) -> int:
     return serve(
         ServeOptions(
             listen=_listen_options(flags),
-            source=source_of(flags),
+            source=replace(source_of(flags), uses=flags.watch_pods),
             requeue_pods=flags.requeue_pods,
             policy=policy_of(flags),
             pages=flags.pages,

@@ -7,17 +7,25 @@ from functools import partial
 
 from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.following_manifests import ManifestFollower
+from extender.cluster.kinds import PODS
 from extender.cluster.live import LiveCluster
 from extender.cluster.live_pods import LivePods
 from extender.cluster.node_wait import NodeWait
 from extender.cluster.pasted import pasted_pod
+from extender.cluster.pod_feed import PodFeed
 from extender.cluster.source_options import SourceOptions
 from extender.cluster.store import SnapshotStore
 from extender.flags import UsageError
 from extender.http.app import create_app
 from extender.http.health import Health
 from extender.http.service import Service
-from extender.metrics import CacheCollector, Metrics, RefusedPodsCollector, SupportCollector
+from extender.metrics import (
+    CacheCollector,
+    Metrics,
+    PodsCollector,
+    RefusedPodsCollector,
+    SupportCollector,
+)
 from extender.predicates.runtimeclass import Policy
 from extender.refused import RefusedPods
 from extender.serving.gunicorn_worker import Running
@@ -74,9 +82,15 @@ def _start(options: ServeOptions, preloaded: Preloaded) -> Running:
     )
     source: Source
     if isinstance(preloaded, ClusterConfig):
+        feed = PodFeed(lambda: store.snapshot.runtime_classes) if options.source.uses else None
         source = cluster = LiveCluster(
-            preloaded, store, metrics, watch_list=options.source.watch_list
+            preloaded,
+            store,
+            metrics,
+            watch_list=options.source.watch_list,
+            others=[(PODS, feed)] if feed else (),
         )
+        pod_groups = feed.groups if feed else None
         if options.requeue_pods:
             cluster.wake(refused, options.policy)
         pods = LivePods(preloaded)
@@ -88,7 +102,10 @@ def _start(options: ServeOptions, preloaded: Preloaded) -> Running:
             rules_of_namespace=pods.rules_of_namespace,
         )
     else:
-        source = follower = ManifestFollower(options.source.manifests, store, preloaded)
+        source = follower = ManifestFollower(
+            options.source.manifests, store, preloaded, uses=options.source.uses
+        )
+        pod_groups = follower.pod_groups if options.source.uses else None
         service = replace(
             service,
             find_pod=follower.find_pod,
@@ -98,4 +115,6 @@ def _start(options: ServeOptions, preloaded: Preloaded) -> Running:
     metrics.registry.register(CacheCollector(lambda: store.snapshot))
     metrics.registry.register(RefusedPodsCollector(refused, lambda: store.snapshot))
     metrics.registry.register(SupportCollector(service.support, lambda: store.snapshot))
+    if pod_groups is not None:
+        metrics.registry.register(PodsCollector(pod_groups, lambda: store.snapshot, options.policy))
     return start_worker(options.listen, source, store, service, create_app)

@@ -14,6 +14,7 @@ from extender.cluster.manifests import (
     ManifestError,
     Manifests,
     Signature,
+    Uses,
     load_manifests,
     signature,
 )
@@ -76,7 +77,8 @@ def _preload(source: SourceOptions) -> Preloaded:
     """Raises UsageError."""
     try:
         if source.manifests:
-            return signature(source.manifests), load_manifests(source.manifests)
+            loaded = Manifests(uses=Uses() if source.uses else None)
+            return signature(source.manifests), load_manifests(source.manifests, loaded)
         config = ClusterConfig(source.kubeconfig, source.context)
     except (ManifestError, ConfigError) as error:
         raise UsageError(str(error)) from None

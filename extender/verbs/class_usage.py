@@ -29,6 +29,11 @@ class PodUse:
     states: Counter[State] = field(default_factory=Counter)
     overhead: Counter[str] = field(default_factory=Counter)
 
+    def add(self, other: "PodUse") -> None:
+        """Count the pods of another one too."""
+        self.states.update(other.states)
+        self.overhead.update(other.overhead)
+
     @property
     def running(self) -> int:
         """Pods that have a node, stranded and drifted ones too."""
@@ -51,18 +56,19 @@ class Usage:
         self.by_pool: dict[tuple[str, int], PodUse] = {}
         self._amounts: dict[tuple[tuple[str, str], ...], Amounts] = {}
 
-    def count(self, pod: PlacedPod, state: State) -> None:
+    def count(self, pod: PlacedPod, state: State, number: int = 1) -> None:
+        """Count a pod, or so many like it."""
         amounts = self._amounts_of(pod.overhead) if pod.node else {}
         uses = [self.by_class.setdefault(pod.runtime_class_name, PodUse())]
         if self._pools is not None and pod.node:
-            number = self._pools.of_node.get(pod.node.encode("utf-8", "replace"))
-            if number is not None:
-                key = pod.runtime_class_name, number
+            position = self._pools.of_node.get(pod.node.encode("utf-8", "replace"))
+            if position is not None:
+                key = pod.runtime_class_name, position
                 uses.append(self.by_pool.setdefault(key, PodUse()))
         for use in uses:
-            use.states[state] += 1
+            use.states[state] += number
             for name, amount in amounts.items():
-                use.overhead[name] += amount
+                use.overhead[name] += amount * number
 
     def _amounts_of(self, overhead: Mapping[str, str]) -> Amounts:
         key = tuple(overhead.items())

@@ -8,7 +8,7 @@ class had. Taints are left aside: one that would drive the pod away has done so 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from extender.objects import Features, PlacedPod, Pod, RuntimeClass, Toleration
 from extender.predicates.node_selector import conflicting_key
@@ -91,6 +91,56 @@ class Placement:
                 self._merged.clear()
             known = self._merged[key] = "; ".join(_drifts(pod, runtime_class))
         return known
+
+
+class PodGroup(NamedTuple):
+    """Pods that stand alike: of one class, on one node, with the same merged into them.
+
+    predates_class: they had their node before the class was created. A key.
+    """
+
+    runtime_class_name: str
+    node: str
+    overhead: tuple[tuple[str, str], ...]
+    node_selector: tuple[tuple[str, str], ...]
+    features: Features
+    predates_class: bool
+
+    @property
+    def example(self) -> PlacedPod:
+        """A pod as any of them."""
+        return PlacedPod(
+            "",
+            "",
+            self.runtime_class_name,
+            self.node,
+            bound=_BEFORE_ALL if self.predates_class else "",
+            node_selector=dict(self.node_selector),
+            overhead=dict(self.overhead),
+            features=self.features,
+        )
+
+
+#: A time before every RFC 3339 one, as texts are compared.
+_BEFORE_ALL: Final = " "
+
+
+def group_of(pod: PlacedPod, runtime_classes: Mapping[str, RuntimeClass]) -> PodGroup:
+    """The group of a pod as long as the classes are these."""
+    runtime_class = runtime_classes.get(pod.runtime_class_name)
+    return PodGroup(
+        pod.runtime_class_name,
+        pod.node,
+        tuple(pod.overhead.items()),
+        tuple(pod.node_selector.items()),
+        pod.features,
+        runtime_class is not None and is_younger(runtime_class, pod),
+    )
+
+
+def is_followed(pod: PlacedPod) -> bool:
+    """Whether a pod has anything to do with RuntimeClasses, and may still run."""
+    return bool(pod.runtime_class_name or pod.features) and not pod.finished
 
 
 def is_younger(runtime_class: RuntimeClass, pod: PlacedPod) -> bool:

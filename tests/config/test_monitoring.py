@@ -9,8 +9,14 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from extender.metrics import CacheCollector, Metrics, RefusedPodsCollector, SupportCollector
-from extender.predicates.runtimeclass import HandlerCheck
+from extender.metrics import (
+    CacheCollector,
+    Metrics,
+    PodsCollector,
+    RefusedPodsCollector,
+    SupportCollector,
+)
+from extender.predicates.runtimeclass import HandlerCheck, Policy
 from extender.refused import RefusedPods
 from extender.snapshot import Snapshot
 from extender.verbs.nodes import Support
@@ -35,6 +41,7 @@ def names_of_metrics() -> set[str]:
     metrics.registry.register(CacheCollector(lambda: snapshot))
     metrics.registry.register(RefusedPodsCollector(RefusedPods(lambda: 0.0), lambda: snapshot))
     metrics.registry.register(SupportCollector(Support(HandlerCheck.AUTO), lambda: snapshot))
+    metrics.registry.register(PodsCollector(dict, lambda: snapshot, Policy()))
     return {family.name + suffix for family in metrics.registry.collect() for suffix in _SUFFIXES}
 
 

@@ -1,0 +1,136 @@
+"""The counts of pods that are followed are those of a plain recount, whatever happened before."""
+
+import json
+from collections import Counter
+from typing import Any, Final
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from extender.cluster.pod_feed import PodFeed
+from extender.cluster.store import SnapshotStore
+from extender.decoding import decode
+from extender.decoding.uses import RawPlacedPod, placed_pod_of
+from extender.metrics import PodsCollector
+from extender.objects import Handler, Node, PlacedPod, RuntimeClass
+from extender.predicates.runtimeclass import Policy
+from extender.verbs.placement import Placement, is_followed
+
+LABEL: Final = {"sandbox": "kata"}
+NODES: Final = [
+    Node("n1", LABEL, (), frozenset({Handler("kata")})),
+    Node("n2", LABEL, (), frozenset({Handler("runc")})),
+]
+TIMES: Final = st.sampled_from(["", "2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z"])
+
+specs = st.fixed_dictionaries(
+    {},
+    optional={
+        "runtimeClassName": st.sampled_from(["kata", "other", "gone"]),
+        "nodeName": st.sampled_from(["n1", "n2", "lost"]),
+        "overhead": st.sampled_from([{"memory": "160Mi"}, {"memory": "1Gi", "x.io/odd": "1"}]),
+        "nodeSelector": st.sampled_from([LABEL, {"sandbox": "old"}]),
+        "hostUsers": st.booleans(),
+    },
+)
+phases = st.sampled_from(["Pending", "Running", "Succeeded", "Failed"])
+pods = st.builds(
+    lambda name, created, spec, phase: {
+        "metadata": {"name": name, "namespace": "d", "creationTimestamp": created or None},
+        "spec": spec,
+        "status": {"phase": phase},
+    },
+    st.sampled_from("abcdef"),
+    TIMES,
+    specs,
+    phases,
+)
+classes = st.lists(
+    st.builds(
+        lambda name, created, memory: RuntimeClass(
+            name,
+            "kata",
+            tuple(LABEL.items()),
+            overhead={"memory": memory},
+            creation_timestamp=created,
+        ),
+        st.sampled_from(["kata", "other"]),
+        TIMES,
+        st.sampled_from(["160Mi", "1Gi"]),
+    ),
+    max_size=2,
+    unique_by=lambda each: each.name,
+)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("list"), st.lists(pods, max_size=6)),
+        st.tuples(st.just("put"), pods),
+        st.tuples(st.just("delete"), st.sampled_from("abcdef")),
+        st.tuples(st.just("classes"), classes),
+    ),
+    max_size=20,
+)
+
+
+def raw(pod: dict[str, Any]) -> Raw:
+    return Raw(json.dumps(pod).encode())
+
+
+def gauges(collector: PodsCollector) -> dict[tuple[str, ...], float]:
+    """(metric, class, state or resource) → value, of those that are not 0."""
+    return {
+        (family.name.removeprefix("runtimeclass_extender_"), *sample.labels.values()): sample.value
+        for family in collector.collect()
+        for sample in family.samples
+        if sample.value
+    }
+
+
+def recounted(found: list[PlacedPod], store: SnapshotStore) -> dict[tuple[str, ...], float]:
+    """The same, a pod at a time."""
+    placement, known = Placement(store.snapshot, Policy()), store.snapshot.runtime_classes
+    values = Counter[tuple[str, ...]]()
+    for pod in found:
+        if not is_followed(pod):
+            continue
+        name = pod.runtime_class_name
+        label = "<none>" if not name else name if name in known else "<unknown>"
+        values["pods", label, placement.judge(pod)[0].value] += 1
+        memory = {"160Mi": 160 * 2**20, "1Gi": 2**30}.get(pod.overhead.get("memory", ""), 0)
+        if pod.node and memory:
+            values["overhead", label, "memory"] += memory
+    return dict(values)
+
+
+@settings(max_examples=300, deadline=None)
+@given(steps)
+def test_the_gauges_are_those_of_a_recount(happened: list[tuple[str, Any]]) -> None:
+    store = SnapshotStore()
+    store.replace_all(NODES, [])
+    feed = PodFeed(lambda: store.snapshot.runtime_classes)
+    collector = PodsCollector(feed.groups, lambda: store.snapshot, Policy())
+    there: dict[str, dict[str, Any]] = {}
+    assert gauges(collector) == {}, "nothing is said before the first list"
+    feed.begin()
+    feed.commit()
+    for what, value in happened:
+        if what == "list":
+            there = {each["metadata"]["name"]: each for each in value}
+            feed.begin()
+            for each in value:
+                feed.collect(raw(each))
+            feed.commit()
+        elif what == "put":
+            there[value["metadata"]["name"]] = value
+            feed.change(raw(value), deleted=False)
+        elif what == "delete" and value in there:
+            feed.change(raw(there.pop(value)), deleted=True)
+        elif what == "classes":
+            store.replace_runtime_classes(value)
+        feed.flush()
+        found = [
+            placed_pod_of(decode(json.dumps(each).encode(), RawPlacedPod))
+            for each in there.values()
+        ]
+        assert gauges(collector) == recounted(found, store)
