@@ -36,7 +36,7 @@ MAX_TABLES: Final = 1024
 #: 300 bytes, in each table; 100,000 are 30 MB.
 MAX_REASONS: Final = 100_000
 
-#: The pods' toleration lists remembered; each is only a short cut to a table.
+#: How many toleration lists of pods are remembered; each is only a short cut to a table.
 MAX_REMEMBERED_TOLERATIONS: Final = 1024
 
 
@@ -51,7 +51,7 @@ class VerdictTable:
         return self.reasons[self.codes[shape_id]]
 
 
-#: Of no shape: what is not known is refused.
+#: The table for no shapes: unknown nodes are refused.
 EMPTY_TABLE: Final = VerdictTable((None, UNKNOWN_NODE), bytes([1]))
 
 
@@ -84,9 +84,9 @@ _PodKey = tuple[RuntimeClass | None, tuple[Toleration, ...], Features, KubeletNe
 class _Memo:
     """The verdicts worked out so far; `told` counts the reasons in all tables.
 
-    `tables` is never changed: another one takes its place, so that who goes through it sees no
-    table come in. `by_tolerations` is looked into, added to and counted, each in one step of the
-    interpreter, and never gone through.
+    `tables` is never changed: another one replaces it, so that a thread that iterates over it sees
+    no change. `by_tolerations` is read, added to and counted, each in one step of the interpreter,
+    and never iterated over.
     """
 
     tables: Mapping[_TableKey, VerdictTable] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class _Memo:
     by_tolerations: dict[_PodKey, VerdictTable] = field(default_factory=dict)
 
     def with_table(self, key: _TableKey, table: VerdictTable) -> "_Memo":
-        """With one table more, or with nothing else where it would be too much."""
+        """With one more table, or only that one where all together would be too much."""
         before = self.tables.get(key)
         told = self.told + len(table.reasons) - (len(before.reasons) if before else 0)
         if (before is None and len(self.tables) >= MAX_TABLES) or told > MAX_REASONS:
@@ -106,9 +106,9 @@ class Shapes:
     """The different shapes of a cluster's nodes, with the verdicts worked out so far.
 
     shapes[id] is the shape of that id. The memo of verdicts is shared by all snapshots with the
-    same shapes and by all threads. No lock guards it: it is replaced whole, each table in it is
-    right for ever, and of two threads that replace it at the same moment one loses what it has
-    added, so that a race costs double work and nothing else.
+    same shapes and by all threads. No lock guards it: it is replaced whole, each table in it stays
+    right for ever, and when two threads replace it at the same moment, one table is lost, so that a
+    race costs double work and nothing else.
     """
 
     __slots__ = ("_memo", "shapes", "taints")
@@ -166,8 +166,8 @@ class NodeTable:
 
     allocatable has status.allocatable as JSON, of those nodes that have one.
 
-    The store uses the dictionaries again once nobody refers to the table any more, so whoever
-    uses one of them keeps the table, or the snapshot that has it.
+    The store reuses the dictionaries once nothing refers to the table any more, so a reader of one
+    of them keeps the table, or the snapshot that has it.
     """
 
     nodes: NodeIndex = field(default_factory=NodeIndex)
@@ -177,7 +177,7 @@ class NodeTable:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What is known of the cluster. Owned by nobody: readers keep it as long as they need it."""
+    """What is known of the cluster. Readers keep it as long as they need it."""
 
     table: NodeTable = field(default_factory=NodeTable)
     shapes: Shapes = field(default_factory=Shapes)

@@ -1,4 +1,4 @@
-"""What the lints of a KubeSchedulerConfiguration share: its fields, and what no file says."""
+"""What the lints of a KubeSchedulerConfiguration share: its fields, and its circumstances."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ class SchedulerConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What no file says.
+    """What the configuration itself does not say.
 
     kubernetes_version: (major, minor), None where it is not known. broken_promises: whether nodes
     have the labels of a class but not its handler, None where no cluster was looked at. in_pod:
-    whether kube-scheduler runs in a pod with a service account, None where nobody has said so.
+    whether kube-scheduler runs in a pod with a service account, None where that is not known.
     untainted: the nodes that serve RuntimeClasses by their labels alone, beside others that do not.
     """
 

@@ -1,4 +1,4 @@
-"""What a lint answers: how bad it is, what, why it hurts, and the line that mends it."""
+"""The result of a lint: how bad it is, what is wrong, why it matters, and how to fix it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Severity(StrEnum):
-    """error: pods don't run, or run where they must not. warning: they may. advice: better so."""
+    """error: pods don't run, or run where they must not. warning: that may be. advice: better."""
 
     ERROR = "error"
     WARNING = "warning"

@@ -31,7 +31,7 @@ def _is_within(namespace: str, domain: str) -> bool:
 
 
 def is_well_known(key: str) -> bool:
-    """Whether the label tells what a node is to everybody, not just to one RuntimeClass."""
+    """Whether the label describes the node in general, not just for one RuntimeClass."""
     return key in _WELL_KNOWN
 
 

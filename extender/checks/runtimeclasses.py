@@ -22,7 +22,7 @@ Entry = tuple[str, str]
 
 
 def check_classes(snapshot: Snapshot, support: Support, policy: Policy) -> list[Finding]:
-    """All lints that the snapshot is enough for; those about nodes need at least one node."""
+    """All lints that need only the snapshot; those about nodes need at least one node."""
     classes = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
     findings = [*_self_set_labels(classes), *_equal_constraints(classes)]
     if snapshot.nodes:
@@ -46,7 +46,7 @@ def _selector(entries: Iterable[Entry]) -> str:
     return ",".join(f"{shown(key)}={shown(value)}" for key, value in entries)
 
 
-#: Reasons are worked out for so many classes; to do so costs a look at every shape of node.
+#: For how many classes reasons are worked out, each of which takes a look at every shape.
 _MAX_REASONS: Final = 50
 
 
@@ -152,7 +152,7 @@ def _names_by_shape(snapshot: Snapshot, wanted: Collection[ShapeId]) -> Mapping[
 def _self_set_labels(classes: Iterable[RuntimeClass]) -> Iterator[Finding]:
     for each in classes:
         keys = [key for key, _ in each.node_selector]
-        # One key that a node can't give itself is enough to keep it out.
+        # One key that a node can't set itself is enough to keep it out.
         if not keys or not all(map(is_set_by_kubelet, keys)):
             continue
         entries = sorted(each.node_selector, key=lambda entry: is_well_known(entry[0]))
@@ -216,7 +216,7 @@ def check_tolerations(
 
 
 def _is_of_use(toleration: Toleration, taints: Iterable[Taint]) -> bool:
-    # A toleration of any key means whatever comes, one of a condition what comes at times.
+    # A toleration of any key is meant for all taints, one of a condition for what comes at times.
     if not toleration.key or is_condition_taint(Taint(toleration.key)):
         return True
     tolerates: Callable[[Taint], bool] = TolerationSet([toleration]).tolerates

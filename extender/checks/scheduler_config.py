@@ -1,7 +1,7 @@
 """Lints of a KubeSchedulerConfiguration v1: what makes it not ask us, or act on half the answer.
 
-Fields as in k8s.io/kube-scheduler/config/v1 types.go, what becomes of them as in
-pkg/scheduler/extender.go and apis/config/validation, v1.36.2.
+Fields as in k8s.io/kube-scheduler/config/v1 types.go, their use as in pkg/scheduler/extender.go and
+apis/config/validation, v1.36.2.
 """
 
 import re
@@ -33,7 +33,7 @@ _AFFECTED: Final = ((1, 33), (1, 36))
 _LONGEST_SECONDS: Final = 5.0
 _SHORTEST_SECONDS: Final = 0.1
 
-#: Names given where a finding is about many nodes.
+#: How many names a finding about many nodes gives.
 _NAMED: Final = 5
 
 _OUR_PORT: Final = re.compile(r":8888(?:/|$)")

@@ -1,7 +1,7 @@
-"""What annotations of a RuntimeClass say beyond its fields, read once for each class.
+"""The annotations of a RuntimeClass that add to its fields, read once for each class.
 
-What can't be read is told as a fault, and never taken for less than it might mean: the checks let
-no node pass (predicates.class_rules).
+An annotation that can't be read becomes a fault, for which the checks let no node pass
+(predicates.class_rules).
 """
 
 import re

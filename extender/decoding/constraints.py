@@ -82,7 +82,7 @@ def taints_of(raw: list[RawTaint | None] | None) -> tuple[Taint, ...]:
 def handlers_of(raw: list[RawHandler | None] | None) -> frozenset[Handler]:
     """A node's status.runtimeHandlers as a set, since some runtimes report them in changing order.
 
-    Of those of one name the first is kept, which is the one that the kubelet takes
+    Of several with one name the first is kept, which is the one that the kubelet uses
     (HandlerSupportsUserNamespaces in pkg/kubelet/kubelet_getters.go, v1.36.2).
     """
     handlers: dict[str, Handler] = {}
@@ -98,7 +98,7 @@ def handlers_of(raw: list[RawHandler | None] | None) -> frozenset[Handler]:
 
 
 def quantities_of(raw: dict[str, str | int | float | None] | None) -> Mapping[str, str]:
-    """Amounts by resource, as they were written but for the blanks around them."""
+    """Amounts by resource, as they were written, without the blanks around them."""
     return {
         name: "0" if value is None else trimmed_quantity(str(value))
         for name, value in (raw or {}).items()

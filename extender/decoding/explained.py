@@ -1,4 +1,4 @@
-"""A pod with all that explain tells of it: what the verbs read, affinity, state, resources."""
+"""A pod with all that explain needs: what the verbs read, affinity, state, resources."""
 
 import contextlib
 from dataclasses import replace
@@ -15,8 +15,7 @@ from extender.objects import Pod
 def explained_pod(raw: bytes | Raw, place: str = "Pod") -> Pod:
     """Read a Pod, or a template. Raises DecodeError.
 
-    Resources are read by themselves, and what it uses: the verbs' own reading of a pod must not pay
-    for them.
+    Resources, and what the pod uses, are decoded apart, so that the verbs don't pay for them.
     """
     pod = explained_pod_of(decode(raw, RawPod, place), place)
     resources = resources_of(decode(raw, RawResourcesPod, place), place)

@@ -1,4 +1,4 @@
-"""What a node tells of its kubelet → what of it decides about pods."""
+"""What a node reports about its kubelet → what of that decides about pods."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from extender.objects import DECIDING_FEATURES, WINDOWS, Kubelet
 
-#: Of the name of an operating system no more is kept; those that there are have ten characters.
+#: The most that is kept of an operating system's name; real ones have up to ten characters.
 _MAX_SYSTEM: Final = 253
 
 #: v1.36.2, v1.32.3-gke.100, v1.33.0+k3s1
@@ -37,8 +37,8 @@ def kubelet_of(
 ) -> Kubelet:
     """What of a kubelet decides; a version that can't be read decides nothing.
 
-    system is the node's operating system, version status.nodeInfo.kubeletVersion; "" where the
-    node does not tell. declared is status.declaredFeatures, None where there is none.
+    system is the node's operating system, version status.nodeInfo.kubeletVersion; "" where the node
+    does not report it. declared is status.declaredFeatures, None where there is none.
     """
     system = system[:_MAX_SYSTEM]
     found = _VERSION.match(version)

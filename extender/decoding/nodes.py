@@ -116,7 +116,7 @@ _OS_LABEL: Final = "kubernetes.io/os"
 class NodeTraits(NamedTuple):
     """What of a node matters beside its name and labels; taints, handlers, features as JSON.
 
-    system is the node's operating system, "" where it does not tell.
+    system is the node's operating system, "" where it does not report one.
     """
 
     taints: bytes

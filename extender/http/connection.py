@@ -56,9 +56,9 @@ class Connection(asyncio.Protocol):
         self.deadline = deadline
         self.phase = Phase.SILENT
         self.served = False
-        #: Bytes that the registry counts for it.
+        #: Bytes that the registry counts for this connection.
         self.held = 0
-        #: Where the registry has it among those that may make room.
+        #: The registry's place for it among the connections that may make room.
         self.waits_in: dict[Connection, None] | None = None
         self._transport: asyncio.Transport | None = None
         self._tls = False
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether it is the client that is slow."""
+        """Whether the client is the slow side."""
         return self.phase in (Phase.RECEIVING, Phase.SENDING)
 
     def expire(self) -> None:
@@ -104,8 +104,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._tls = transport.get_extra_info("ssl_object") is not None
-        # pause_writing() then tells when the client does not take all at once. Not 0: with TLS
-        # that is reached by nothing at all.
+        # pause_writing() is then called when the client does not take everything at once. Not 0:
+        # with TLS even an empty buffer reaches that.
         self._transport.set_write_buffer_limits(high=1, low=0)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
         self._requests.clear()
         self._reader.drop()
         if self._task is not None:
-            # What waits for a thread need not be done any more.
+            # Work that still waits for a thread is not needed any more.
             self._task.cancel()
         self._all.closed(self)
 
@@ -160,7 +160,7 @@ class Connection(asyncio.Protocol):
             self._count()
 
     def _count(self) -> None:
-        """Have the registry count what this connection holds."""
+        """Have the registry count the bytes of this connection."""
         self._all.hold(self, self._reader.received + self._reader.queued + self._unread)
 
     def _learn(self, data: bytes, request: Request | Refusal) -> None:
@@ -168,9 +168,9 @@ class Connection(asyncio.Protocol):
             self._all.heads.learn(data, request)
 
     def _slow_down(self, size: int) -> None:
-        """Take no more for a moment of a large body, unless the client has been answered before.
+        """Pause a large body for a moment, unless the client has been answered before.
 
-        Not over TLS, where a paused connection was seen to stay paused.
+        Not over TLS, where a paused connection has been seen to stay paused.
         """
         seconds = self._all.delay(size)
         if seconds > 0 and self._transport is not None:
@@ -195,7 +195,7 @@ class Connection(asyncio.Protocol):
     def _go_on(self) -> None:
         """Answer the next request that is complete.
 
-        One a call: the loop looks after other connections before it answers what is pipelined.
+        One per call: the loop serves other connections before it answers pipelined requests.
         """
         if self.phase is not Phase.RECEIVING or self._transport is None:
             return
@@ -247,15 +247,16 @@ class Connection(asyncio.Protocol):
             self._count()
 
     def _write(self, head: bytes, chunks: Sequence[bytes], size: int) -> int:
-        """Send an answer whose chunks have this size together; answers the size."""
+        """Send an answer; size is that of its chunks together, which is returned."""
         assert self._transport is not None
-        # Each chunk costs more than its bytes while they are few; with TLS each is a record.
+        # A small chunk costs more than copying its bytes; with TLS each chunk is a record.
         if size < WORTH_COUNTING:
             self._transport.write(head + b"".join(chunks))
         elif not self._tls:
             self._transport.writelines((head, *chunks))
         else:
-            # In pieces: of one large write a TLS transport does not tell that it can't be sent.
+            # In pieces: after one large write a TLS transport does not report that it can't be
+            # sent.
             whole = memoryview(head + b"".join(chunks))
             for start in range(0, len(whole), TLS_WRITE):
                 self._transport.write(whole[start : start + TLS_WRITE])
@@ -293,7 +294,7 @@ class Connection(asyncio.Protocol):
         """Close our side and wait for the client's.
 
         close() alone would reset the connection if something is still unread, and the client could
-        lose the answer (RFC 9112 section 9.6). TLS can't be closed by halves.
+        lose the answer (RFC 9112 section 9.6). One side of TLS can't be closed alone.
         """
         assert self._transport is not None
         self._requests.clear()

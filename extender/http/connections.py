@@ -1,4 +1,4 @@
-"""All connections of one listener: accepting, what they hold together, deadlines, the stop."""
+"""All connections of one listener: accepting them, their total size, deadlines, stopping."""
 
 import asyncio
 import contextlib
@@ -18,27 +18,28 @@ from extender.http.heads import KnownHeads
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: Connections accepted in one turn of the loop.
+#: How many connections are accepted in one turn of the loop.
 _ACCEPTS_A_TURN: Final = 64
 
-#: How often deadlines are looked at, and the most that one is overdue; seconds.
+#: How often deadlines are checked, and the most that one is overdue; seconds.
 SWEEP_SECONDS: Final = 0.25
 
-#: What may happen many times a second is logged that often at the most; seconds.
+#: The shortest time between two log lines about what may happen many times a second; seconds.
 SAME_LINE_SECONDS: Final = 60.0
 
-#: What clients that were never answered may send in large bodies, together; bytes a second. The
-#: event loop takes 2 GB a second, and would do nothing else for whoever sends junk at full speed.
+#: How much clients that were never answered may send in large bodies, together; bytes a second. The
+#: event loop takes 2 GB a second, so junk sent at full speed would leave it no time for anything
+#: else.
 UNPROVEN_BYTES_A_SECOND: Final = 256 * 2**20
 
-#: So much that was held makes it worth while to give memory back.
+#: After this many bytes were held, freed memory is returned to the kernel.
 WORTH_GIVING_BACK: Final = 32 * 2**20
 
-#: What kube-scheduler takes to send a request at the most; seconds.
+#: The longest that kube-scheduler takes to send a request; seconds.
 PROMPT_SECONDS: Final = 1.0
 
-#: Seconds that a phase may last once the server is stopping. Idle connections stay for a request
-#: that the client may be sending already, having been promised that they are kept.
+#: Seconds that a phase may last once the server is stopping. Idle connections stay open for a
+#: request that the client may be sending already, since keep-alive was promised.
 _STOP_SECONDS: Final = {
     Phase.SILENT: 1.0,
     Phase.IDLE: 1.0,
@@ -103,10 +104,10 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
-    # What connections tell
+    # Called by connections
 
     def entered(self, conn: Connection, seconds: float) -> None:
-        """A connection has begun a phase, which may last so long."""
+        """A connection has begun a phase, which may last for these seconds."""
         phase = conn.phase
         if phase is Phase.IDLE:
             self._wait_in(conn, self._idle)
@@ -136,7 +137,7 @@ class Connections:
         self._open.pop(conn, None)
 
     def hold(self, conn: Connection, size: int) -> None:
-        """A connection holds so many bytes now; if all hold too much, the slowest is given up."""
+        """A connection holds this many bytes; if all hold too much, the slowest is refused."""
         if size < WORTH_COUNTING:
             size = 0
         self._held += size - conn.held
@@ -159,7 +160,7 @@ class Connections:
                 return
 
     def delay(self, size: int) -> float:
-        """How long a client that was never answered has to wait before it sends more; seconds."""
+        """How long a client that was never answered is paused; seconds."""
         now = self.now()
         start = max(self._next_unproven, now)
         self._next_unproven = start + size / UNPROVEN_BYTES_A_SECOND
@@ -167,7 +168,7 @@ class Connections:
 
     @property
     def has_released(self) -> bool:
-        """Whether much was held and nothing is any more; asked once."""
+        """Whether much was held and nothing is any more; True only once."""
         if self._held or self._released < WORTH_GIVING_BACK:
             return False
         self._released = 0
@@ -176,7 +177,7 @@ class Connections:
     # New connections
 
     def has_room(self) -> bool:
-        """Whether one more connection may be open, if need be instead of another."""
+        """Whether one more connection may be open, if necessary in place of another."""
         return len(self._open) < self.limits.connections or any(self._waiting)
 
     def welcome(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
@@ -188,7 +189,7 @@ class Connections:
         self._open[conn] = self.loop.create_task(self._greet(conn, sock, tls))
 
     def make_room(self) -> bool:
-        """Drop the connection that is missed least; False where all are being answered."""
+        """Drop the connection that is least missed; False when all are being answered."""
         waiting = next(filter(None, self._waiting), None)
         if waiting is None:
             return False
@@ -226,7 +227,7 @@ class Connections:
                 sock.close()
 
     def _tell_of_handshake(self, error: OSError) -> None:
-        """Now and then: the client itself may see no more of it than a closed connection."""
+        """Logged at intervals: the client itself may see only a closed connection."""
         if self.now() >= self._quiet_until:
             self._quiet_until = self.now() + SAME_LINE_SECONDS
             _LOG.info("a TLS handshake failed: %s", error)
@@ -234,7 +235,7 @@ class Connections:
     # Deadlines, and the end
 
     def sweep(self) -> None:
-        """What need not be done at every event."""
+        """Regular work: deadlines and log lines."""
         self.date = formatdate(usegmt=True).encode()
         now = self.now()
         for conn in [conn for conn in self._open if conn.deadline <= now]:
@@ -248,7 +249,7 @@ class Connections:
                 self._drop(conn)
 
     def stop(self) -> None:
-        """Answer what was sent already; every connection ends soon."""
+        """Answer the requests that were sent already; every connection ends soon."""
         self.stopping = True
         now = self.now()
         for conn in self._open:
@@ -256,7 +257,7 @@ class Connections:
             conn.deadline = min(conn.deadline, now + limit)
 
     def abort(self) -> None:
-        """Drop what is left."""
+        """Drop the remaining connections."""
         for conn in list(self._open):
             self._drop(conn)
 
@@ -264,7 +265,7 @@ class Connections:
 class Listener:
     """A listening socket, and the connections that come from it.
 
-    tls answers the context for a new connection, None for plain HTTP.
+    tls returns the context for a new connection; None for plain HTTP.
     """
 
     def __init__(
@@ -293,7 +294,7 @@ class Listener:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(until.wait(), SWEEP_SECONDS)
         self._pause()
-        self._accept()  # whoever has connected already is answered
+        self._accept()  # clients that have connected already are answered
         self._sock.close()
         connections.stop()
         end = connections.now() + limits.graceful_seconds

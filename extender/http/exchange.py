@@ -15,7 +15,7 @@ TEXT: Final = b"text/plain; charset=utf-8"
 
 
 class Refusal(Exception):  # noqa: N818 - a malformed or too large request, not a fault of ours
-    """The request can't be accepted; `message` is the one line that the client is told."""
+    """The request can't be accepted; `message` is the line in the answer."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ class Request:
 
     @property
     def body(self) -> bytes:
-        """The content. To join a large one takes milliseconds, which are a thread's business."""
+        """The content. Joining a large one takes milliseconds, so do it in a thread."""
         if len(self.pieces) != 1:
             self.pieces[:] = [b"".join(self.pieces)]
         return self.pieces[0]
@@ -53,7 +53,7 @@ class Request:
 
 @dataclass(slots=True)
 class Answer:
-    """An answer whose body is complete; chunks are sent one behind the other, not copied."""
+    """An answer whose body is complete; chunks are sent one after the other, not copied."""
 
     chunks: Sequence[bytes]
     status: int = 200
@@ -77,7 +77,7 @@ class Answer:
 
 @lru_cache(maxsize=8)
 def _usual_start(date: bytes, content_type: bytes) -> bytes:
-    """The head of most answers of a second, up to the length."""
+    """The head that most answers within a second share, up to the length."""
     return b"HTTP/1.1 200 OK\r\nDate: %b\r\nContent-Type: %b\r\nContent-Length: " % (
         date,
         content_type,
@@ -85,7 +85,7 @@ def _usual_start(date: bytes, content_type: bytes) -> bytes:
 
 
 def error_answer(status: int, message: str, *headers: Header) -> Answer:
-    """An error as JSON of one key."""
+    """An error as JSON with one key."""
     return Answer([orjson.dumps({"error": message}) + b"\n"], status, JSON, headers)
 
 

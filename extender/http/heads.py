@@ -1,4 +1,4 @@
-"""Heads of requests that came before: a client that repeats itself byte for byte is known again.
+"""Heads of earlier requests: one that is repeated byte for byte need not be parsed again.
 
 kube-scheduler's heads differ in Content-Length alone. The parser calls back for each header; a head
 that it has read once, and that was found to be in order, is looked up instead.
@@ -10,14 +10,14 @@ from extender.http.exchange import Request
 
 END: Final = b"\r\n\r\n"
 
-#: Heads that are remembered, of up to so many bytes each: 2 MB together. When there are more, all
-#: are dropped, which costs those who come next a parser's run.
+#: How many heads are remembered, and their size: 2 MB together. When there are more, all are
+#: dropped, and the next ones are parsed again.
 MAX_HEADS: Final = 1024
 MAX_SIZE: Final = 1024
 
 
 class KnownHeads:
-    """By head, from the first byte to the empty line: a request without its body.
+    """Requests without their bodies by head, from the first byte to the empty line.
 
     Owned by the thread of the event loop.
     """
@@ -26,7 +26,7 @@ class KnownHeads:
         self._requests: dict[bytes, Request] = {}
 
     def read(self, data: bytes) -> Request | None:
-        """A request that is complete in data and has nothing behind it, if its head is known."""
+        """The request in data, if its head is known and data ends with it."""
         end = data.find(END) + len(END)
         known = self._requests.get(data[:end])
         if known is None or known.size != len(data) - end:
@@ -37,9 +37,9 @@ class KnownHeads:
         )
 
     def learn(self, data: bytes, request: Request) -> None:
-        """Data was the whole of this request, as the parser read it.
+        """Remember the head; data was exactly this request, as the parser read it.
 
-        With a chunked body there is more than the head and the content, so it is not learned.
+        With a chunked body data has more than head and content, so it is not remembered.
         """
         end = data.find(END) + len(END)
         if end > MAX_SIZE or len(data) - end != request.size:

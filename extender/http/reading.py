@@ -13,18 +13,18 @@ import httptools
 
 from extender.http.exchange import Header, Refusal, Request
 
-#: A request's line and headers, as nginx and Go would take them.
+#: Limits of a request's line and headers, as in nginx and Go.
 MAX_TARGET: Final = 8 * 1024
 MAX_FIELD: Final = 8 * 1024
 MAX_FIELDS: Final = 100
 MAX_HEAD: Final = 64 * 1024
 
-#: Chunks of a chunked body; what stands around them may be that many times its content.
+#: The number of chunks of a body; their framing may have this many times the size of the content.
 MAX_CHUNKS: Final = 64 * 1024
 MAX_CHUNK_OVERHEAD: Final = 16
 
-#: Complete requests that wait for the answers before theirs. Nobody who asks a scheduler extender
-#: sends a second request before the first is answered.
+#: Complete requests that wait for earlier answers. No client of a scheduler extender sends a second
+#: request before the first is answered.
 MAX_PIPELINED: Final = 64
 
 #: Headers that say where a request ends and how it is written, and Host, which it must have.
@@ -35,7 +35,7 @@ _READ_HERE: Final = frozenset(
 #: 10^18 bytes; longer numbers are no lengths, and int() is slow on very long ones.
 MAX_LENGTH_DIGITS: Final = 18
 
-#: A body in more pieces than this is joined on the way: a piece of one byte takes 50.
+#: Pieces of a body beyond this number are joined as they arrive: a piece of one byte takes 50.
 MAX_PIECES: Final = 1024
 
 
@@ -85,7 +85,7 @@ class RequestReader:
             self.feed(rest)
 
     def _parse(self, data: bytes) -> bytes:
-        """Give the parser what has arrived; what it leaves stands behind an ignored upgrade."""
+        """Give the parser what has arrived; returns what it has left, after an ignored upgrade."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -101,7 +101,7 @@ class RequestReader:
         return b""
 
     def _raise(self, refusal: Refusal) -> NoReturn:
-        """From within a callback: the parser wraps what is raised there."""
+        """Raise within a callback, where the parser wraps exceptions."""
         self._refusal = refusal
         raise refusal
 
@@ -156,7 +156,7 @@ class RequestReader:
         if self.received > limit:
             self._raise(_body_too_large(f"more than {limit}", limit))
         if len(pieces) - self._joined > MAX_PIECES:
-            # What was not joined before, so that no byte is copied twice.
+            # Only what was not joined before, so that no byte is copied twice.
             pieces[self._joined :] = [b"".join(pieces[self._joined :])]
             self._joined += 1
 
@@ -179,7 +179,7 @@ class RequestReader:
 
 
 def _check_head(version: str, headers: Sequence[Header], limit: int) -> bool:
-    """What the parser leaves open; answers whether the client waits for 100 Continue.
+    """Check what the parser leaves open; returns whether the client waits for 100 Continue.
 
     headers are those of _READ_HERE, their names in lower case. Raises Refusal.
     """
@@ -208,7 +208,7 @@ def _check_head(version: str, headers: Sequence[Header], limit: int) -> bool:
 
 
 def _check_upgrade(method: bytes, headers: Sequence[Header]) -> None:
-    """The parser takes what follows such a head for another protocol, be there a body or not."""
+    """Raises Refusal for a body: the parser takes what follows such a head for another protocol."""
     has_body = any(
         name == b"transfer-encoding" or (name == b"content-length" and value.strip(b" \t0"))
         for name, value in headers

@@ -1,8 +1,7 @@
 """Which callable answers a request: verbs, probes and metrics are called, pages run in threads.
 
-What answers at once does so on the event loop. What computes long (a large body, a page) runs in a
-thread, and so does what waits for the API server; each kind has threads of its own, so that none
-keeps another from its turn.
+Quick answers are made on the event loop. Long work (a large body, a page) runs in a thread, and so
+does what waits for the API server; each kind has threads of its own, so that none delays another.
 """
 
 import asyncio
@@ -27,8 +26,8 @@ from extender.undecided import WouldWaitError
 from extender.verdict import shown
 from extender.wire.filter import QUICK_NAMES_BYTES, is_quick
 
-#: Threads that work on large bodies: one, since Python runs one at a time, and what each of them
-#: takes is in memory meanwhile.
+#: Threads for large bodies: only one, since Python runs one at a time, and each keeps its body in
+#: memory meanwhile.
 _LARGE_THREADS: Final = 1
 
 #: Threads that wait, 30 ms or a second each (node_wait, lookup).
@@ -36,7 +35,7 @@ _WAITING_THREADS: Final = 32
 
 
 class Verb(Protocol):
-    """Answers a body by itself: bytes in, bytes out, and how many nodes it was about.
+    """Answers a body, bytes in and bytes out, with the number of nodes it was about.
 
     Unless it is patient, it raises WouldWaitError instead of waiting for anything.
     """
@@ -45,7 +44,7 @@ class Verb(Protocol):
 
 
 class VerbTimes(Protocol):
-    """Counts what became of a verb's requests."""
+    """Counts the results of a verb's requests."""
 
     def succeeded(self, nodes: int, seconds: float) -> None: ...
 
@@ -53,7 +52,7 @@ class VerbTimes(Protocol):
 
 
 class Turn:
-    """Lets one page be made at a time.
+    """Allows one page to be made at a time.
 
     Pages are Python, of which one thread runs at a time; with eight of them the event loop would
     have to wait for each in turn, several times a request.
@@ -70,7 +69,7 @@ class Turn:
 
     @contextlib.contextmanager
     def given_up(self) -> Iterator[None]:
-        """While waiting for somebody else, as the API server."""
+        """Let others have the turn while this page waits, as for the API server."""
         self._lock.release()
         try:
             yield
@@ -104,7 +103,7 @@ class Threads:
 
 
 class VerbRoute:
-    """A verb behind its path: timed, counted, its errors answered."""
+    """The route of a verb: times and counts requests, and answers errors."""
 
     methods: Final = (b"POST",)
 
@@ -149,7 +148,7 @@ class VerbRoute:
 
 
 def _check_encoding(request: Request) -> None:
-    """Raises Refusal for a body that is not sent as it is."""
+    """Raises Refusal for a body that is compressed or otherwise encoded."""
     encoding = request.encoding
     if encoding and encoding.lower() != b"identity":
         text = f"Content-Encoding {shown(encoding.decode('latin-1'))} is not supported"
@@ -157,7 +156,7 @@ def _check_encoding(request: Request) -> None:
 
 
 class Route(Protocol):
-    """What stands behind a path; methods are those it answers."""
+    """What answers the requests for a path; methods are those it allows."""
 
     @property
     def methods(self) -> tuple[bytes, ...]: ...
@@ -249,8 +248,8 @@ def is_asked(request: Request, name: str) -> bool:
 def environ_of(request: Request) -> dict[str, Any]:
     """The WSGI environment of a request (PEP 3333).
 
-    Nothing in it is taken from a forwarder's headers. A header with an underscore is left out: it
-    would pass for the one with a hyphen.
+    Headers of a proxy are not trusted. A header with an underscore is left out: it could be
+    mistaken for the one with a hyphen.
     """
     path, query = split_target(request.target)
     environ: dict[str, Any] = {

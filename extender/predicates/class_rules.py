@@ -1,6 +1,6 @@
-"""The checks that annotations of a RuntimeClass add; a class without any adds none.
+"""The checks that annotations of a RuntimeClass add; a class without them has none.
 
-What can't be read refuses every node: an annotation never lets in more for being misspelt.
+An annotation that can't be read refuses every node, so that a misspelt one never allows more.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from extender.verdict import (
 
 
 def unsupported_words(pod: Pod, runtime_class: RuntimeClass) -> tuple[str, ...]:
-    """What the pod uses and its class says that its pods can't, in the class's order."""
+    """What the pod uses although its class says that its pods can't, in the class's order."""
     rules = runtime_class.rules
     if rules is None or not pod.uses:
         return ()
@@ -29,13 +29,13 @@ def unsupported_words(pod: Pod, runtime_class: RuntimeClass) -> tuple[str, ...]:
 
 
 def unsupported_reason(pod: Pod, runtime_class: RuntimeClass) -> Reason | None:
-    """Judged on the pod alone: whatever the nodes are, none can run it."""
+    """Depends on the pod alone: no node can run it."""
     words = unsupported_words(pod, runtime_class)
     return unsupported(runtime_class.name, words[0]) if words else None
 
 
 def readable_checks(runtime_class: RuntimeClass) -> Iterator[Check]:
-    """A refusal of every node where it can't be read what the class's pods can't use."""
+    """Refuses every node if the list of what the class's pods can't use is unreadable."""
     rules = runtime_class.rules
     if rules is not None and rules.has_fault(UNSUPPORTED):
         reason = annotation_unreadable(Code.UNSUPPORTED, runtime_class.name, UNSUPPORTED)
@@ -52,7 +52,7 @@ def term_checks(runtime_class: RuntimeClass) -> Iterator[Check]:
         yield lambda _: unreadable
     elif rules.terms is not None:
         count, terms = len(rules.terms), readable_terms(rules)
-        # Which requirement of several alternatives is to blame nobody can say.
+        # With several alternatives, no single requirement is the cause.
         only = terms[0] if count == 1 and terms else None
 
         def check(shape: Shape) -> Reason | None:

@@ -1,4 +1,4 @@
-"""Features that a pod needs and that nodes declare, as kube-scheduler judges them itself.
+"""Features that a pod needs and nodes declare, as kube-scheduler itself judges them.
 
 Plugin NodeDeclaredFeatures with component-helpers/nodedeclaredfeatures, v1.36.2 (beta, on by
 default). Only explain looks at this: kube-scheduler's own filters have done so before it asks.
@@ -17,5 +17,5 @@ def undeclared_reason(needed: Collection[str], shape: Shape) -> Reason | None:
 
 
 def is_judged(shapes: Iterable[Shape]) -> bool:
-    """Whether kube-scheduler is one that judges it: where it is, some kubelet declares features."""
+    """Whether kube-scheduler judges features: if it does, some kubelet declares them."""
     return any(shape.kubelet.declared_features is not None for shape in shapes)

@@ -1,4 +1,4 @@
-"""What the kubelet rejects after binding though the scheduler bound the pod: judged before.
+"""What the kubelet would reject after the pod was bound: judged before binding.
 
 In this order, for pods with and without a RuntimeClass (pkg/kubelet, v1.36.2):
 
@@ -23,14 +23,14 @@ from extender.verdict import (
     user_namespaces_gated,
 )
 
-#: One check of a node: why it is refused, None where it passes.
+#: One check of a node: returns why it is refused, None where it passes.
 Check = Callable[[Shape], Reason | None]
 
 
 class KubeletCheck(StrEnum):
-    """--kubelet-check: what is made of a kubelet that does not say whether it rejects a pod."""
+    """--kubelet-check: how a kubelet is judged that does not say whether it rejects a pod."""
 
-    # Enum's own is written in Python, and takes ten times as long.
+    # Enum's own __hash__ is written in Python, and takes ten times as long.
     __hash__ = str.__hash__
 
     AUTO = "auto"
@@ -57,7 +57,7 @@ def kubelet_checks(pod: Pod, check: KubeletCheck) -> Iterator[Check]:
 
 
 def _same_system(wanted: str, mismatch: Reason) -> Check:
-    # The kubelet compares with its own GOOS. A node that tells none may have any.
+    # The kubelet compares with its own GOOS. A node that does not report it may have any.
     return lambda shape: None if shape.kubelet.system in ("", wanted) else mismatch
 
 

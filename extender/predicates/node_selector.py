@@ -18,7 +18,7 @@ _MAX_PREFIX: Final = 253
 _GO_INT64: Final = re.compile(r"[+-]?[0-9]+")
 _INT64: Final = range(-(2**63), 2**63)
 
-#: The one field of a node that can be selected by.
+#: The only field of a node that can be selected.
 NAME_FIELD: Final = "metadata.name"
 
 Match = Callable[[str | None], bool]
@@ -34,7 +34,7 @@ def missing_labels(
 def conflicting_key(
     pod_selector: Mapping[str, str], class_selector: Iterable[tuple[str, str]]
 ) -> tuple[str, str, str] | None:
-    """(key, pod's value, class's value) of the smallest key that both have with other values."""
+    """(key, pod's value, class's value) of the first key to which both give different values."""
     conflicts = [
         (key, pod_selector[key], value)
         for key, value in class_selector
@@ -44,8 +44,8 @@ def conflicting_key(
 
 
 def _go_int64(text: str) -> int | None:
-    # strconv.ParseInt(text, 10, 64): a sign and leading zeros are fine, underscores and other
-    # scripts' digits are not. The length limit keeps int() linear.
+    # strconv.ParseInt(text, 10, 64): a sign and leading zeros are accepted, underscores and digits
+    # of other scripts are not. The length limit keeps int() fast.
     if len(text) > 4096 or _GO_INT64.fullmatch(text) is None:
         return None
     number = int(text)
@@ -68,7 +68,7 @@ def _comparison(operator: str, values: tuple[str, ...]) -> Match | None:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableTerm:
-    """A term that does not parse, by its index: what is wrong, and with which field of it."""
+    """A term that does not parse, by its index: what is wrong, and in which field."""
 
     index: int
     field: str
@@ -195,9 +195,9 @@ class RequiredNodeAffinity:
 def names_left(terms: Sequence[SelectorTerm]) -> frozenset[str] | None:
     """The nodes that a required node affinity leaves before any filter looks at one.
 
-    None: all of them. None at all, an empty set: the terms contradict each other. It goes by every
-    matchFields entry that asks for names, also in terms that do not parse.
-    Upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go PreFilter, v1.36.2.
+    None stands for all of them; an empty set means that the terms contradict each other. Every
+    matchFields entry for names counts, also in terms that do not parse. Upstream:
+    pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go PreFilter, v1.36.2.
     """
     left: set[str] = set()
     for term in terms:

@@ -1,4 +1,4 @@
-"""Whether an empty node has what a pod asks for: NodeResourcesFit without other pods.
+"""Whether a pod would fit on an empty node: NodeResourcesFit without other pods.
 
 Follows fitsRequest of pkg/scheduler/framework/plugins/noderesources/fit.go and PodRequests of
 k8s.io/component-helpers/resource, v1.36.2. What other pods use is not looked at, nor what a
@@ -114,9 +114,9 @@ def insufficient(
 ) -> list[Insufficient]:
     """Every resource that an empty node lacks, in kube-scheduler's order; empty where it fits.
 
-    allocatable: the node's status.allocatable by `counted`. A node that does not say how many pods
-    it may have is not held to that: every kubelet says it, a manifest may have left it out.
-    ignored: extended resources that kube-scheduler does not look at.
+    allocatable: the node's status.allocatable by `counted`. A node without a number of pods is not
+    checked for it: every kubelet reports one, but a manifest may omit it. ignored: extended
+    resources that kube-scheduler does not look at.
     """
     return sorted(_lacking(request, allocatable, ignored), key=_rank)
 
@@ -146,7 +146,7 @@ def amount_text(resource: str, amount: int) -> str:
 
 
 def binary_text(amount: int) -> str:
-    """Bytes in the largest unit that leaves a whole number."""
+    """Bytes in the largest unit that gives a whole number."""
     if not amount:
         return "0"
     for unit in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
@@ -157,7 +157,7 @@ def binary_text(amount: int) -> str:
 
 
 def amounts_in_billionths(overhead: Mapping[str, str]) -> Amounts:
-    """An overhead as numbers; what is no quantity is left out."""
+    """An overhead as numbers; amounts that are no quantities are left out."""
     amounts = {}
     for name, text in overhead.items():
         try:

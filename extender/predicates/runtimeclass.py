@@ -42,7 +42,7 @@ from extender.verdict import (
     untolerated_taint,
 )
 
-#: Taints that say how a node is at the moment, not what it can run.
+#: Taints that describe a node's current condition, not what it can run.
 _CONDITION_PREFIXES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 _CONDITION_KEYS: Final = frozenset(
     {
@@ -52,14 +52,14 @@ _CONDITION_KEYS: Final = frozenset(
     }
 )
 
-#: What cri-dockerd accepts without reporting it.
+#: The handler that cri-dockerd accepts without reporting it.
 _DOCKER_HANDLER: Final = "docker"
 
 
 class HandlerCheck(StrEnum):
-    """--handler-check: what a node that reports no handlers at all counts as."""
+    """--handler-check: how a node that reports no handlers at all is judged."""
 
-    # Enum's own is written in Python, and takes ten times as long.
+    # Enum's own __hash__ is written in Python, and takes ten times as long.
     __hash__ = str.__hash__
 
     AUTO = "auto"
@@ -68,7 +68,7 @@ class HandlerCheck(StrEnum):
 
 
 class Policy(NamedTuple):
-    """What the flags say about matching."""
+    """The flags of matching."""
 
     handler_check: HandlerCheck = HandlerCheck.AUTO
     comparison_operators: bool = False
@@ -116,7 +116,7 @@ def handler_reason(runtime_class: RuntimeClass, shape: Shape, check: HandlerChec
 
 
 def _features_of(shape: Shape, handler: str) -> Handler:
-    # A handler that isn't listed has no features, as the kubelet itself reads it
+    # A handler that isn't listed has no features, as for the kubelet itself
     # (pkg/kubelet/kubelet_pods.go, v1.36.2).
     return next((each for each in shape.handlers if each.name == handler), Handler(handler))
 
@@ -141,7 +141,7 @@ def conflict_reason(pod: Pod, runtime_class: RuntimeClass) -> Reason | None:
 
 
 def reason_for_all_nodes(pod: Pod, runtime_class: RuntimeClass | None) -> Reason | None:
-    """Checks 1 to 3: why no node can run the pod, whatever the nodes are.
+    """Checks 1 to 3: why no node at all can run the pod.
 
     runtime_class is the one the pod names, None where it names none or there is none.
     """
@@ -198,7 +198,7 @@ def _feature_checks(
 class Requirements:
     """What is required of a node, compiled for many: tolerations, and the checks in their order.
 
-    Only checks that can fail are there: who needs nothing of the kubelet pays nothing for it.
+    It has only checks that can fail, so that a pod without such needs costs nothing.
     """
 
     tolerations: TolerationSet

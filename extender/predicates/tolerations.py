@@ -25,14 +25,12 @@ def _canonical_int64(text: str) -> int | None:
 class TolerationSet:
     """Tolerations compiled once, to be asked about many taints in constant time each.
 
-    A toleration tolerates a taint when
-    1. its effect is empty or the taint's,
-    2. its key is empty or the taint's, and
-    3. its operator is Exists; or is empty or Equal and the values are equal; or, with
-       comparison_operators (gate TaintTolerationComparisonOperators, alpha, off by default),
-       is Lt or Gt and the taint's value is below or above the toleration's.
-    An unknown operator tolerates nothing. A pod's author may send thousands of tolerations, so
-    the cost of a question does not depend on their number.
+    A toleration tolerates a taint when 1. its effect is empty or the taint's, 2. its key is empty
+    or the taint's, and 3. its operator is Exists; or is empty or Equal and the values are equal;
+    or, with comparison_operators (gate TaintTolerationComparisonOperators, alpha, off by default),
+    is Lt or Gt and the taint's value is below or above the toleration's. An unknown operator
+    tolerates nothing. A pod may have thousands of tolerations, so the cost of a look-up does not
+    depend on their number.
     """
 
     __slots__ = ("_above", "_below", "_equal", "_exists")
@@ -55,7 +53,7 @@ class TolerationSet:
             self._equal.add((*scope, toleration.value))
         elif comparison_operators and toleration.operator in ("Gt", "Lt"):
             bound = _canonical_int64(toleration.value)
-            # Of several bounds for one scope the laxest decides: some taint above any of them.
+            # Of several bounds for one scope only the laxest matters: one toleration is enough.
             if bound is not None and toleration.operator == "Gt":
                 self._above[scope] = min(bound, self._above.get(scope, bound))
             elif bound is not None:

@@ -1,4 +1,4 @@
-"""What of a node some RuntimeClass asks for: the rest of it is no part of its shape.
+"""The parts of nodes that RuntimeClasses ask for: only these belong to a node's shape.
 
 Labels that a nodeSelector has count as they are. Of terms, only which of their requirements a node
 meets: a requirement such as `NotIn` says the same of thousands of values, and so one shape stands

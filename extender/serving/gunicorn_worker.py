@@ -29,21 +29,21 @@ from extender.serving.tls import TlsContext
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: The worker's signs of life to gunicorn, which ends it after WORKER_SECONDS without one.
+#: How often the worker notifies gunicorn, which kills it after WORKER_SECONDS without that.
 NOTIFY_SECONDS: Final = 1.0
 WORKER_SECONDS: Final = 60
 
-#: What a stopping server gives requests that are being answered; kube-scheduler itself waits 5 s.
+#: How long a stopping server goes on answering requests; kube-scheduler itself waits 5 s.
 GRACEFUL_SECONDS: Final = 10
 
-#: A request's head and what stands around its chunks is held too, whatever a body may have.
+#: Heads and the framing of chunks are held too, however small the limit of a body.
 HELD_AT_LEAST: Final = 64 * 2**20
 
-#: How long a thread keeps the interpreter when the event loop wants it; Python's own 5 ms would be
-#: what a request waits for each page that is being made.
+#: How long a thread keeps the interpreter when the event loop wants it. With Python's own 5 ms, a
+#: request would wait that long for each page that is being made.
 SWITCH_SECONDS: Final = 0.0002
 
-#: A kubelet and some Prometheus servers.
+#: Enough for a kubelet and a few Prometheus servers.
 OPS_LIMITS: Final = Limits(
     max_body_bytes=2**16, max_held_bytes=2**24, connections=64, keep_alive_seconds=60.0
 )
@@ -68,13 +68,13 @@ class _Logger(Logger):  # type: ignore[misc]  # gunicorn ships no types
         super().setup(cfg)
         self.error_log.handlers.clear()
         self.error_log.propagate = True
-        # What gunicorn tells about its processes is of interest with -v only.
+        # Messages of gunicorn about its processes are of interest with -v only.
         self.error_log.setLevel(cfg.loglevel.upper())
         self.access_log.disabled = True
 
 
 class _Arbiter(Arbiter):  # type: ignore[misc]  # gunicorn ships no types
-    """One worker; lets go of what was loaded to be checked once the worker has its copy."""
+    """One worker; forgets what was loaded once the worker has its copy."""
 
     def init_signals(self) -> None:
         super().init_signals()
@@ -101,7 +101,7 @@ class _Worker(Worker):  # type: ignore[misc]  # gunicorn ships no types
     """
 
     def init_signals(self) -> None:
-        """The event loop gets those that end it; a terminal's and the log's mean nothing here."""
+        """The event loop handles the signals that end it; other usual ones are ignored."""
         for number in (signal.SIGUSR1, signal.SIGWINCH, signal.SIGTTIN, signal.SIGTTOU):
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGABRT, signal.SIG_DFL)
@@ -109,7 +109,7 @@ class _Worker(Worker):  # type: ignore[misc]  # gunicorn ships no types
             signal.signal(number, self._end_early)
 
     def _end_early(self, *_: object) -> None:
-        """Told to stop before there is a loop, while the worker still reads its manifests."""
+        """A signal to stop before there is a loop, while the worker still reads its manifests."""
         self.alive = False
 
     def run(self) -> None:
@@ -202,14 +202,15 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no t
             "bind": f"fd://{self._listener.fileno()}",
             "workers": 1,
             "worker_class": _Worker,
-            # What the worker takes to stop, and some.
+            # The time that the worker takes to stop, and some more.
             "graceful_timeout": 2 * GRACEFUL_SECONDS,
             # The event loop only moves bytes and answers; silence for so long means it is stuck.
             "timeout": WORKER_SECONDS,
             "logger_class": _Logger,
             "loglevel": "debug" if options.verbosity > 1 else "warning",
             "control_socket_disable": True,
-            # The worker's sign of life is a file; a read-only root has memory there at least.
+            # The worker notifies by a file; with a read-only root this folder in memory can be
+            # written.
             "worker_tmp_dir": SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None,
             "proc_name": PROGRAM,
         }

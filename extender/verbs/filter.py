@@ -1,7 +1,7 @@
 """The filter verb: which of the asked nodes can run the pod, and why the others can't.
 
-All refusals belong into FailedAndUnresolvableNodes: no preemption makes a node match a
-RuntimeClass (pkg/scheduler/extender.go Filter and framework/preemption, v1.36.2).
+All refusals belong in FailedAndUnresolvableNodes: no preemption makes a node match a RuntimeClass
+(pkg/scheduler/extender.go Filter and framework/preemption, v1.36.2).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ PASSES: Final = Group(0)
 
 _BYTE_VALUES: Final = 256
 
-#: Reasons that hold whatever the nodes are.
+#: Reasons that do not depend on the nodes.
 _DECIDED_WITHOUT_NODES: Final = frozenset({Code.NOT_FOUND, Code.CONFLICT, Code.UNSUPPORTED})
 
 
@@ -125,13 +125,13 @@ class FilterResult(NamedTuple):
         return tuple(each for each in refused if each[0])
 
     def pick(self, items: Sequence[T], group: Group) -> Sequence[T]:
-        """Of items in the order asked those of one group."""
+        """Those of the items, in the order asked, that are of one group."""
         mask = bytes(value == group for value in range(_BYTE_VALUES))
         return list(compress(items, self.groups.translate(mask)))
 
 
 def sort_nodes(verdicts: Verdicts) -> FilterResult:
-    """Group the nodes of a request by what is said of them."""
+    """Group the nodes of a request by the text of their refusal."""
     if len(verdicts.reasons) <= MAX_DETAILS + 1 and verdicts.reasons[PASSES] is None:
         return _sort_by_code(verdicts)
     refusals = group_refusals(verdicts)
@@ -199,8 +199,8 @@ def look_again(
 ) -> FilterResult:
     """Judge a pod that has no node left by newer snapshots, until one leaves it a node.
 
-    kube-scheduler may have heard of a node before this service: newer gives the snapshots as they
-    come, each with the pod's RuntimeClass in it. The last result counts.
+    kube-scheduler may have received a node's event before this service: newer yields the snapshots
+    as they come, each with the pod's RuntimeClass in it. The last result counts.
     """
     for runtime_class, snapshot in newer:
         result = filter_names(pod, runtime_class, snapshot, names, policy)

@@ -3,8 +3,8 @@
 k8s.io/kube-scheduler/extender/v1 types.go, v1.36.2. The structs carry no JSON tags, so their keys
 are the Go field names, read without regard to case; Pod and Node inside use their own names.
 
-Names travel as the bytes between the quotes of their JSON strings: most of a request of 65,000
-names is never turned into Python strings, only split, looked up and joined again.
+Names are kept as the bytes between the quotes of their JSON strings: most of a request of 65,000
+names never becomes Python strings, but is split, looked up and joined again.
 """
 
 from collections.abc import Iterable
@@ -162,7 +162,7 @@ def _decode_head(head: bytes, last: LastPod) -> Pod | None:
 
 
 def _is_utf8(text: bytes) -> bool:
-    """The one thing msgspec does not look at in what it skips."""
+    """The one thing that msgspec does not check in what it skips."""
     try:
         return text.isascii() or bool(text.decode())
     except UnicodeDecodeError:
@@ -232,8 +232,8 @@ _SCORES: Final = tuple(b'","Score":%d}' % score + _NEXT_HOST for score in range(
 def encode_scores(names: NameRun, above: bytes) -> Chunks:
     """HostPriorityList: a bare array of the hosts above the lowest score, in the order asked.
 
-    above has the difference for each name. kube-scheduler adds what it is given and nothing for
-    the others (schedule_one.go, prioritizeNodes, v1.36.2).
+    above has the difference for each name. kube-scheduler adds the scores it receives and nothing
+    for the others (schedule_one.go, prioritizeNodes, v1.36.2).
     """
     if not any(above):
         return [b"[]"]
@@ -248,7 +248,7 @@ def string(text: str) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _ending(text: str) -> bytes:
-    """What stands behind a refused node's name: its text, and the quote of the next name."""
+    """What follows a refused node's name: its text, and the quote of the next name."""
     return b'":' + string(text) + b',"'
 
 

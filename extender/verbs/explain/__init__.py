@@ -1,7 +1,7 @@
 """The explain verb: why a pod fits or does not, where each cause comes from, what to do about it.
 
-`explanation` judges; `origin` tells the class's part from the pod's, `requirements` lists what the
-pod requires, `scores` what its nodes cost, `warnings` what a person should know beside it.
+`explanation` judges; `origin` separates the class's part from the pod's; `requirements` lists what
+the pod requires, `scores` what its nodes cost, `warnings` what else a person should know.
 """
 
 from extender.verbs.explain.explanation import Explanation, ReasonGroup, explain

@@ -20,7 +20,7 @@ class Labels(Protocol):
     def __call__(self, position: int) -> Mapping[str, str]: ...
 
     def glimpse(self, keys: Collection[str]) -> Callable[[int], Hashable]:
-        """What is equal only for nodes with the same labels of these keys, and quick to come by."""
+        """A value that is equal only for nodes with the same labels of these keys; cheap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,8 @@ class _StoredLabels:
     """Labels as a snapshot keeps them: canonical JSON (cluster.store.canonical_labels)."""
 
     def __init__(self, snapshot: Snapshot, names: Sequence[bytes]) -> None:
-        # The snapshot, not its dictionary: the store uses that again once nobody has its table.
+        # Keeps the snapshot, not its dictionary: the store reuses that once nothing refers to its
+        # table.
         self._snapshot = snapshot
         self._names = names
 
@@ -49,7 +50,7 @@ class _StoredLabels:
         return decode(self._snapshot.labels[self._names[position]], _Labels)
 
     def glimpse(self, keys: Collection[str]) -> Callable[[int], Hashable]:
-        """The values as they stand in the JSON: decoding all labels takes twice as long."""
+        """The values as they are in the JSON: decoding all labels takes twice as long."""
         # A quote within a key or value is escaped: behind a comma there is none but a key's.
         needles = [b"," + orjson.dumps(key) + b':"' for key in keys]
         labels, names = self._snapshot.labels, self._names

@@ -74,7 +74,7 @@ class ReasonGroup:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What there is to say of a pod; reasons with most nodes first, then by text.
+    """Everything to say about a pod; reasons with most nodes first, then by text.
 
     state has sentences about the pod itself, none of most Pending pods.
     """
@@ -97,7 +97,7 @@ class Explanation:
         """In kube-scheduler's form: pkg/scheduler/framework/types.go FitError.Error, v1.36.2."""
         available = f"{self.feasible}/{self.total} nodes are available"
         if self.reasons and all(group.text == TERMS_CONFLICT.text for group in self.reasons):
-            # Said before any node is looked at, so without their number.
+            # kube-scheduler says this before it looks at any node, so without their number.
             return f"{available}: {TERMS_CONFLICT.text}."
         counts: dict[str, int] = {}
         for group in self.reasons:
@@ -172,7 +172,7 @@ def _doubtful_kubelets(
 def _judge_class(
     pod: Pod, runtime_class: RuntimeClass | None, candidates: Candidates, policy: Policy
 ) -> Verdicts:
-    """What the filter verb says, and unknown nodes: no pod is known to fit one."""
+    """The verdicts of the filter verb; unknown nodes are refused too."""
     of_all = reason_for_all_nodes(pod, runtime_class)
     if of_all is not None:
         return Verdicts.uniform(len(candidates.ids), of_all)
@@ -183,7 +183,7 @@ def _judge_class(
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """The verdicts, and what else judging has brought to light of nodes that the class lets pass.
+    """The verdicts, and what else was found out about nodes that the class lets pass.
 
     refused_by_own_selector: nodes that the pod's own nodeSelector refuses, whatever else does.
     held_off_by_taints: by shape id nodes that the pod may go to by their labels and name, but does
@@ -292,7 +292,7 @@ def _group(
     verdicts: Verdicts,
     fit: StaticFit | None,
 ) -> Sequence[ReasonGroup]:
-    """The refused nodes by text; those of one text by cause, which plain texts do not tell."""
+    """The refused nodes by text, and within one text by cause, which plain texts don't show."""
     example = dict(zip(verdicts.codes, candidates.ids, strict=True))
     groups = []
     for group in group_refusals(verdicts).groups:
@@ -329,7 +329,7 @@ def _only_class_tolerates(
     if runtime_class is None:
         return counts
     own = TolerationSet(pod.tolerations, comparison_operators=policy.comparison_operators)
-    # A node that the class lets pass has no taint that pod and class both don't tolerate.
+    # On a node that the class lets pass, pod or class tolerates every taint.
     for shape_id, nodes in held_off.items():
         for taint in candidates.shapes[shape_id].taints:
             if not own.tolerates(taint):

@@ -1,7 +1,7 @@
 """Where a requirement comes from: the class, the pod, or both, once admission has merged them.
 
 plugin/pkg/admission/runtimeclass copies a class's nodeSelector and tolerations into the pod
-(v1.36.2). What stands in both with one key and value is told as `Both`, whoever wrote it first.
+(v1.36.2). An entry that both have counts as `Both`, regardless of who wrote it first.
 """
 
 from enum import StrEnum
@@ -37,7 +37,7 @@ def normal(toleration: Toleration) -> Toleration:
 
 
 def is_merged(pod: Pod, runtime_class: RuntimeClass) -> bool:
-    """Whether the pod carries all that its class would give it, and that is anything."""
+    """Whether the pod has everything that its class would give it, if that is anything."""
     own = set(map(normal, pod.tolerations))
     given = {normal(each) for each in runtime_class.tolerations}
     return (

@@ -1,4 +1,4 @@
-"""What is to be said of a pod before its nodes: it waits for none, or for another scheduler."""
+"""What to say about a pod before its nodes: it waits for none, or for another scheduler."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""What a person should know of a pod beside its reasons: what to add, and what has gone stale."""
+"""What a person should know about a pod beside its reasons: what to add, and what is stale."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,13 +22,13 @@ _PLACES: Final = (
 #: Said of a pod that no API server has seen yet.
 _UNLESS_ADMITTED: Final = ", to which admission may add the class's when it is created"
 
-#: Stale entries told; a pod may carry thousands.
+#: How many stale entries are listed; a pod may have thousands.
 _MAX_ENTRIES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What judging the nodes has brought to light.
+    """What was found out while nodes were judged.
 
     only_class_tolerates: taints with the number of nodes they keep the pod away from though the
     class tolerates them. refused_by_own_selector: nodes that the class lets pass and the pod's
@@ -86,7 +86,7 @@ def _unreadable(terms: Sequence[UnreadableTerm]) -> Iterator[str]:
 
 
 def _doubtful_kubelets(pod: Pod, versions: Mapping[str, int]) -> Iterator[str]:
-    """The Node can't tell: `features.userNamespaces` is reported as another gate has it."""
+    """A Node does not show it: `features.userNamespaces` is reported by another gate."""
     way_out = (
         "--kubelet-check strict keeps such pods away"
         if pod.features.user_namespaces
@@ -136,8 +136,8 @@ def toleration_json(toleration: Toleration) -> str:
 def _stale_selector(pod: Pod, runtime_class: RuntimeClass, refused: int) -> Iterator[str]:
     """Entries of the pod that today's class does not have.
 
-    Who wrote them is not recorded, so it is told only where it matters, or where the overhead
-    shows that the class has changed since.
+    Who wrote them is not recorded, so they are reported only where they matter, or where the
+    overhead shows that the class has changed since.
     """
     conflict = conflicting_key(pod.node_selector, runtime_class.node_selector)
     if conflict is not None:
