@@ -129,10 +129,13 @@ def serving(*manifests: Path, flags: tuple[str, ...] = ()) -> Iterator[Server]:
         yield server
 
 
-def run(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: str, env: dict[str, str] | None = None, stdin: str | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a command that ends by itself."""
     return subprocess.run(
         [sys.executable, "-m", "extender", *arguments],
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=60,

@@ -52,7 +52,7 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 MAX_FILES: Final = 2**17
 
 #: Lists within each other; kubectl prints one, and each more would be read once more.
-_MAX_LISTS: Final = 8
+MAX_LISTS: Final = 8
 
 #: The kinds that are read, by the group of their apiVersion.
 _GROUPS: Final = {"Namespace": "", "Node": "", "Pod": "", "RuntimeClass": "node.k8s.io"}
@@ -129,12 +129,12 @@ class _Named(Struct):
     metadata: _Metadata | None = None
 
 
-class _Kind(Struct, rename="camel"):
+class ObjectKind(Struct, rename="camel"):
     api_version: str | None = None
     kind: str | None = None
 
 
-class _Header(_Kind, rename="camel"):
+class _Header(ObjectKind, rename="camel"):
     items: list[Raw] | None = None
 
 
@@ -212,15 +212,19 @@ def load_manifests(
 def read_manifest(text: bytes, name: str, loaded: Manifests) -> None:
     """Read one file's text; name is told in errors. Raises ManifestError."""
     try:
-        for document in _documents(text):
-            _take(document, "", loaded)
+        for _, document in documents_of(text):
+            take_document(document, loaded)
     except (ManifestError, DecodeError, YamlError) as error:
         raise ManifestError(f"{name}: {error}") from None
     except RecursionError:
         raise ManifestError(f"{name}: nested too deeply") from None
 
 
-def _documents(text: bytes) -> Iterator[Raw]:
+def documents_of(text: bytes, *, skip_others: bool = False) -> Iterator[tuple[int, Raw]]:
+    """The documents of a text that are objects, by their numbers from 0.
+
+    What is none is an error, or with skip_others left out. Raises ManifestError and YamlError.
+    """
     if text.lstrip()[:1] == b"{":
         # Nothing but JSON begins like this (YAML's flow style excepted), and a cluster of 65,000
         # nodes in JSON is read a hundred times faster than as YAML.
@@ -231,30 +235,36 @@ def _documents(text: bytes) -> Iterator[Raw]:
         except RecursionError:
             raise ManifestError("nested too deeply") from None
         except (msgspec.DecodeError, UnicodeDecodeError):
-            yield from _yaml_documents(text)
+            yield from _yaml_documents(text, skip_others)
             return
-        yield Raw(text)
+        yield 0, Raw(text)
         return
-    yield from _yaml_documents(text)
+    yield from _yaml_documents(text, skip_others)
 
 
-def _yaml_documents(text: bytes) -> Iterator[Raw]:
-    for number, document in enumerate(yaml_documents(text, pack_items=True), 1):
+def _yaml_documents(text: bytes, skip_others: bool) -> Iterator[tuple[int, Raw]]:
+    for number, document in enumerate(yaml_documents(text, pack_items=True)):
         if document is None:
             continue
-        if not isinstance(document, dict):
+        if isinstance(document, dict):
+            yield number, Raw(msgspec.json.encode(document))
+        elif not skip_others:
             kind = type(document).__name__
-            raise ManifestError(f"document {number}: expected an object, got {kind}")
-        yield Raw(msgspec.json.encode(document))
+            raise ManifestError(f"document {number + 1}: expected an object, got {kind}")
+
+
+def take_document(document: Raw, loaded: Manifests) -> None:
+    """Read one object or List into `loaded`. Raises ManifestError and DecodeError."""
+    _take(document, "", loaded)
 
 
 def _take(document: Raw, default_kind: str, loaded: Manifests, lists: int = 0) -> None:
     """Read one document, or the items of a List, which stands in so many others."""
-    header, items = _head(document)
+    header, items = head_of(document)
     kind = header.kind or default_kind
     if kind.endswith("List") and items is not None:
-        if lists >= _MAX_LISTS:
-            raise ManifestError(f"more than {_MAX_LISTS} Lists within each other")
+        if lists >= MAX_LISTS:
+            raise ManifestError(f"more than {MAX_LISTS} Lists within each other")
         item_kind = kind.removesuffix("List")
         for index, element in enumerate(items):
             try:
@@ -279,7 +289,7 @@ def _take(document: Raw, default_kind: str, loaded: Manifests, lists: int = 0) -
             raise ManifestError(f"{_named(kind, _name_of(document))}: {error}") from None
 
 
-def _misspelt(document: Raw, header: _Kind, kind: str, loaded: Manifests) -> Iterator[str]:
+def _misspelt(document: Raw, header: ObjectKind, kind: str, loaded: Manifests) -> Iterator[str]:
     """What looks misspelt in a document, to be told before it is read or left out."""
     groups = _GROUPS if loaded.templates is None else {**_GROUPS, **WORKLOAD_GROUPS}
     if kind not in groups:
@@ -295,12 +305,13 @@ def _misspelt(document: Raw, header: _Kind, kind: str, loaded: Manifests) -> Ite
         yield from loaded.misspelt.fields_of(decode(document, dict), kind, named)
 
 
-def _head(document: Raw) -> tuple[_Kind, list[Raw] | None]:
+def head_of(document: Raw) -> tuple[ObjectKind, list[Raw] | None]:
+    """What an object is, and its items if it has any. Raises DecodeError."""
     try:
         header = decode(document, _Header)
     except DecodeError:
         # Of what is no List, items may be anything.
-        kind = decode(document, _Kind)
+        kind = decode(document, ObjectKind)
         if not kind.kind or kind.kind.endswith("List"):
             raise
         return kind, None

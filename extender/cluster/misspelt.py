@@ -4,8 +4,10 @@ A newer Kubernetes may have kinds and fields that are not known here, and others
 their own. So only what looks like a known one is told, as a warning, and nothing is refused.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
@@ -163,6 +165,30 @@ class Misspelt:
             return
         self._told[text] = None
         yield text if len(self._told) <= MAX_TOLD else "more looks misspelt, and is not told"
+
+
+_STEP: Final = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
+
+
+@lru_cache(maxsize=1024)
+def _compared(word: str, known: tuple[str, ...]) -> str:
+    """As _meant; a misspelt field mostly stands in many objects."""
+    return _meant(word, known)
+
+
+def misspelt_fields(document: object, kind: str) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Each field of an object that looks like a known one: where it is, and what it may mean."""
+    known = FIELDS.get(kind) or _WORKLOADS.get(kind, _WORKLOAD)
+    for place, field, others in _unknown(document, known, "", kind in FIELDS):
+        meant = _compared(field[: MAX_QUOTED + 1], tuple(others))
+        if meant:
+            steps = (int(index) if index else name for name, index in _STEP.findall(place))
+            yield (*steps, field), meant
+
+
+def misspelt_kind(kind: str, known: Iterable[str]) -> str:
+    """The known kind that one looks like that is not known; empty without any."""
+    return _compared(kind[: MAX_QUOTED + 1], tuple(known))
 
 
 def _unknown(

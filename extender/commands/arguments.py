@@ -113,10 +113,17 @@ def add_policy_flags(parser: CommandParser) -> None:
     )
 
 
-def add_printing_flags(parser: CommandParser) -> None:
-    """The flags of a command that prints something and ends."""
+def add_printing_flags(parser: CommandParser, others: Sequence[str] = ()) -> None:
+    """The flags of a command that prints something and ends.
+
+    others: formats that it has beside table and json.
+    """
     parser.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="what is printed"
+        "-o",
+        "--output",
+        choices=("table", "json", *others),
+        default="table",
+        help="what is printed",
     )
 
 

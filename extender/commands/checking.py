@@ -19,7 +19,6 @@ from extender.checks.scheduler_config import (
 )
 from extender.checks.special_nodes import untainted_special_nodes
 from extender.checks.strict_fields import duplicate_keys
-from extender.cluster.cluster_config import ClusterConfig, ConfigError
 from extender.commands.arguments import (
     Command,
     add_policy_flags,
@@ -27,7 +26,13 @@ from extender.commands.arguments import (
     policy_of,
     source_of,
 )
-from extender.commands.cluster_state import ClusterState, NotAllowedError, load_cluster
+from extender.commands.checking_files import FILE_OUTPUTS, add_check_file_flags, check_files
+from extender.commands.cluster_state import (
+    ClusterState,
+    NotAllowedError,
+    has_cluster,
+    load_cluster,
+)
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer, warn
 from extender.commands.probing import probe
 from extender.commands.progress import Progress
@@ -54,8 +59,9 @@ def kubernetes_version(text: str) -> tuple[int, int]:
 
 
 def _add_flags(parser: CommandParser) -> None:
-    add_printing_flags(parser)
+    add_printing_flags(parser, FILE_OUTPUTS)
     add_policy_flags(parser)
+    add_check_file_flags(parser)
     parser.add_argument(
         "--scheduler-config", metavar="FILE", help="a KubeSchedulerConfiguration v1 to lint too"
     )
@@ -90,6 +96,17 @@ def _add_flags(parser: CommandParser) -> None:
 def _check(program: str, flags: argparse.Namespace) -> int:
     """Exit code 0 when all is sound, 1 with findings. Raises UsageError."""
     program = f"{program} check"
+    if flags.filename:
+        if flags.scheduler_config or flags.policies:
+            raise UsageError("-f is judged alone, without --scheduler-config and --policies")
+        return check_files(program, flags)
+    if flags.output in FILE_OUTPUTS:
+        raise UsageError(f"-o {flags.output} needs -f FILE: only findings about files have lines")
+    return _check_set_up(program, flags)
+
+
+def _check_set_up(program: str, flags: argparse.Namespace) -> int:
+    """The cluster, and the scheduler's configuration."""
     about_config = flags.probe or flags.no_admission_plugin or flags.in_pod is not None
     if about_config and not flags.scheduler_config:
         raise UsageError("--probe, --no-admission-plugin and --in-pod need --scheduler-config FILE")
@@ -99,7 +116,7 @@ def _check(program: str, flags: argparse.Namespace) -> int:
     state = None
     looked_at: list[str] = []
     findings: list[Finding] = []
-    if config is None or source.is_given or flags.policies or _has_cluster():
+    if config is None or source.is_given or flags.policies or has_cluster():
         state = load_cluster(source, Progress(), subjects=flags.policies)
         findings += _look_at(state, flags, program, looked_at)
     if config is not None:
@@ -168,15 +185,6 @@ def _check_policies(state: ClusterState) -> tuple[list[Finding], int]:
                 yield each
 
         return check_policies(counted(), state.namespaces())
-
-
-def _has_cluster() -> bool:
-    """Whether there is a cluster to look at, where no flag names one."""
-    try:
-        ClusterConfig()
-    except ConfigError:
-        return False
-    return True
 
 
 def _check_cluster(state: ClusterState, policy: Policy, program: str) -> list[Finding]:

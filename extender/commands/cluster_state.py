@@ -61,12 +61,13 @@ def load_cluster(
     nodes: bool = True,
     uses: bool = False,
     subjects: bool = False,
+    brought: Manifests | None = None,
 ) -> ClusterState:
     """Read RuntimeClasses, and unless nodes is false Nodes.
 
     uses: for commands that look at what uses the classes; `inventory` and `not_ready` need it, the
-    inventory's subjects need `subjects`.
-    Raises UsageError for what can't be read.
+    inventory's subjects need `subjects`. brought: classes and nodes that take the place of those
+    with the same name. Raises UsageError for what can't be read.
     """
     loaded = Manifests(uses=Uses() if uses else None, subjects={} if subjects else None)
     with progress.showing(lambda: f"{len(loaded.nodes):,} nodes read"):
@@ -75,16 +76,13 @@ def load_cluster(
                 load_manifests(source.manifests, loaded, pipes=True)
                 if loaded.is_empty:
                     raise UsageError(loaded.warnings[-1])
-                return _state(
-                    loaded,
-                    ManifestPods(loaded),
-                    lambda _="": loaded.namespaces,
-                    ManifestInventory(loaded),
-                )
+                _bring(loaded, brought)
+                return state_of(loaded)
             config = ClusterConfig(source.kubeconfig, source.context)
             reader = ClusterReader(config)
             loaded.warnings += config.warnings
             reader.read_into(loaded, nodes=nodes)
+            _bring(loaded, brought)
         except (ManifestError, ConfigError, ReadError) as error:
             raise UsageError(str(error)) from None
         return _state(
@@ -94,6 +92,27 @@ def load_cluster(
             LiveInventory(reader),
             config.namespace,
         )
+
+
+def has_cluster() -> bool:
+    """Whether there is a cluster to look at, where no flag names one."""
+    try:
+        ClusterConfig()
+    except ConfigError:
+        return False
+    return True
+
+
+def state_of(loaded: Manifests) -> ClusterState:
+    """The state that manifests describe."""
+    pods, inventory = ManifestPods(loaded), ManifestInventory(loaded)
+    return _state(loaded, pods, lambda _="": loaded.namespaces, inventory)
+
+
+def _bring(loaded: Manifests, brought: Manifests | None) -> None:
+    if brought is not None:
+        loaded.runtime_classes.update(brought.runtime_classes)
+        loaded.nodes.update(brought.nodes)
 
 
 def _state(

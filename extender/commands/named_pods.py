@@ -15,6 +15,9 @@ from extender.verdict import shown
 
 POD: Final = "Pod"
 
+#: The name that stands for standard input.
+STDIN: Final = "-"
+
 #: What kubectl calls the kinds, in small letters.
 _KINDS: Final = {
     word: kind
@@ -127,8 +130,8 @@ def _objects(filename: str, warn: Callable[[str], None]) -> Mapping[tuple[str, s
     """The Pods and workloads of a file, by kind and NAMESPACE/NAME. Raises UsageError."""
     loaded = Manifests(templates={})
     try:
-        if filename == "-":
-            read_manifest(_stdin(), "stdin", loaded)
+        if filename == STDIN:
+            read_manifest(read_stdin(), "stdin", loaded)
         elif Path(filename).is_dir():
             raise UsageError(f"-f {filename}: is a folder, expected a file with a Pod or workload")
         else:
@@ -144,11 +147,12 @@ def _objects(filename: str, warn: Callable[[str], None]) -> Mapping[tuple[str, s
     return found
 
 
-def _stdin() -> bytes:
+def read_stdin(limit: int = MAX_FILE_BYTES) -> bytes:
+    """All of standard input. Raises UsageError."""
     try:
-        text = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+        text = sys.stdin.buffer.read(limit + 1)
     except OSError as error:
         raise UsageError(f"-f -: standard input: {error.strerror}") from None
-    if len(text) > MAX_FILE_BYTES:
-        raise UsageError(f"-f -: has more than {MAX_FILE_BYTES} bytes")
+    if len(text) > limit:
+        raise UsageError(f"-f -: has more than {limit} bytes")
     return text

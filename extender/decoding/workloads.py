@@ -112,3 +112,16 @@ def _template_of(raw: RawWorkload, kind: str) -> tuple[Raw, str]:
         job = spec.job_template.spec if spec.job_template else None
         return (job.template if job else _NULL), "spec.jobTemplate.spec.template"
     return spec.template, "spec.template"
+
+
+def template_path(kind: str) -> tuple[str, ...] | None:
+    """Where in an object of a kind its pod stands; () for a Pod, None for what makes none."""
+    if kind == "Pod":
+        return ()
+    if kind not in WORKLOAD_GROUPS:
+        return None
+    if kind == "PodTemplate":
+        return ("template",)
+    if kind == "CronJob":
+        return ("spec", "jobTemplate", "spec", "template")
+    return ("spec", "template")

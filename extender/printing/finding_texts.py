@@ -34,20 +34,30 @@ def findings_document(findings: Sequence[Finding]) -> dict[str, object]:
 
 def findings_text(findings: Sequence[Finding], looked_at: str, screen: Screen) -> str:
     """Each finding in three lines: what, why it matters, how to fix it; then their number."""
-    parts = []
-    for each in findings:
-        label = f"{each.severity.value}: "
-        first = paragraph(screen, printable(each.what), " " * len(label), label)
-        parts.append(first.replace(label, screen.paint(label, _COLOURS[each.severity]), 1))
-        parts.append(paragraph(screen, printable(each.why), "       ", "  why: "))
-        parts.append(_fix(screen, printable(each.fix)) + "\n")
+    parts = [finding_lines(each, screen) for each in findings]
+    return "".join(parts) + counts_text(findings, looked_at)
+
+
+def finding_lines(finding: Finding, screen: Screen) -> str:
+    """One finding, and an empty line."""
+    label = f"{finding.severity.value}: "
+    first = paragraph(screen, printable(finding.what), " " * len(label), label)
+    return (
+        first.replace(label, screen.paint(label, _COLOURS[finding.severity]), 1)
+        + paragraph(screen, printable(finding.why), "       ", "  why: ")
+        + _fix(screen, printable(finding.fix))
+        + "\n"
+    )
+
+
+def counts_text(findings: Sequence[Finding], looked_at: str) -> str:
+    """How many findings of each severity there are in what was looked at."""
     counts = [
         f"{count} {severity.value}{_plural(severity, count)}"
         for severity in Severity
         if (count := sum(each.severity is severity for each in findings))
     ]
-    parts.append(f"{', '.join(counts) or 'no findings'} in {printable(looked_at)}\n")
-    return "".join(parts)
+    return f"{', '.join(counts) or 'no findings'} in {printable(looked_at)}\n"
 
 
 def _fix(screen: Screen, text: str) -> str:

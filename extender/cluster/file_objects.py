@@ -1,0 +1,102 @@
+"""The objects of a file as it was given, each with its place: to be judged, or to be rendered."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from msgspec import Raw
+
+from extender.cluster.manifests import MAX_LISTS, ManifestError, documents_of, head_of
+from extender.cluster.yaml_places import Lines, Path, decoded, placed_documents
+from extender.decoding import DecodeError
+from extender.yaml_documents import YamlError
+
+
+@dataclass(frozen=True, slots=True)
+class FileObject:
+    """One object: in which document of its file, from 0, and where in it; () but for a List's."""
+
+    document: int
+    place: Path
+    api_version: str
+    kind: str
+    raw: Raw
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenFile:
+    """A file by the name that it was given by, and its objects in order."""
+
+    name: str
+    text: bytes = field(repr=False)
+    objects: list[FileObject] = field(repr=False)
+    #: Documents of any kind; an empty file has none.
+    documents: int
+
+    def lines(self, wanted: Iterable[tuple[FileObject, Path]]) -> Mapping[tuple[int, Path], int]:
+        """The line of each path within its object, by document and whole path.
+
+        Of what is not there, the line of what it would stand in.
+        """
+        by_document: dict[int, list[tuple[FileObject, Path]]] = {}
+        for each, path in wanted:
+            by_document.setdefault(each.document, []).append((each, path))
+        if not by_document:
+            return {}
+        text = decoded(self.text)
+        line_of = Lines(text)
+        found = {
+            (document, each.place + path): 1
+            for document, paths in by_document.items()
+            for each, path in paths
+        }
+        for document, root in placed_documents(text, _items_of(by_document)):
+            for each, path in by_document[document]:
+                whole = each.place + path
+                found[document, whole] = line_of(root.nearest(whole).begin)
+        return found
+
+
+def _items_of(
+    by_document: Mapping[int, Iterable[tuple[FileObject, Path]]],
+) -> Mapping[int, set[int] | None]:
+    """Of each document which elements of its `items` are looked at; None for a plain object."""
+    items: dict[int, set[int] | None] = {}
+    for document, wanted in by_document.items():
+        indices = {each.place[1] for each, _ in wanted if each.place}
+        items[document] = {index for index in indices if isinstance(index, int)} or None
+    return items
+
+
+def read_objects(name: str, text: bytes) -> GivenFile:
+    """The objects of a text; what is none, such as a list, is left out. Raises ManifestError."""
+    objects: list[FileObject] = []
+    documents = 0
+    try:
+        for number, document in documents_of(text, skip_others=True):
+            documents += 1
+            objects += _objects(document, number, (), "")
+    except (ManifestError, DecodeError, YamlError, UnicodeDecodeError) as error:
+        raise ManifestError(f"{name}: {error}") from None
+    except RecursionError:
+        raise ManifestError(f"{name}: nested too deeply") from None
+    return GivenFile(name, text, objects, documents)
+
+
+def _objects(document: Raw, number: int, place: Path, default_kind: str) -> Iterator[FileObject]:
+    header, items = head_of(document)
+    kind = header.kind or default_kind
+    if not (kind.endswith("List") and items is not None):
+        yield FileObject(number, place, header.api_version or "", kind, document)
+        return
+    if len(place) >= 2 * MAX_LISTS:
+        raise ManifestError(f"more than {MAX_LISTS} Lists within each other")
+    for index, element in enumerate(items):
+        try:
+            inside = (*place, "items", index)
+            yield from _objects(element, number, inside, kind.removesuffix("List"))
+        except DecodeError as error:
+            raise ManifestError(f"items[{index}]: {str(error).removeprefix('body: ')}") from None

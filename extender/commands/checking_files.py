@@ -1,0 +1,266 @@
+"""check -f: judges pods and templates of workloads before they reach the cluster."""
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from extender import __version__
+from extender.admission.namespace_rules import NamespaceRules, rules_of
+from extender.checks.finding import Finding, Severity
+from extender.checks.judging import Admission, Judge
+from extender.checks.located import LocatedFinding
+from extender.checks.offers import OFFER_GROUPS, check_offer, offer_of
+from extender.checks.placing import Placing
+from extender.checks.template_places import Found, Place, Template
+from extender.cluster.file_objects import FileObject, GivenFile
+from extender.cluster.manifests import ManifestError, Manifests, take_document
+from extender.cluster.misspelt import misspelt_fields, misspelt_kind
+from extender.commands.arguments import PLUGIN, policy_of, source_of
+from extender.commands.cluster_state import (
+    ClusterState,
+    NotAllowedError,
+    has_cluster,
+    load_cluster,
+    state_of,
+)
+from extender.commands.given_files import add_file_flags, given_files
+from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, screen, warn
+from extender.commands.progress import Progress
+from extender.decoding import WORKLOAD_GROUPS, DecodeError, decode
+from extender.decoding.workloads import template_path
+from extender.flags import CommandParser, UsageError
+from extender.printing.junit import junit_text
+from extender.printing.located_findings import located_document, located_text
+from extender.printing.sarif import sarif_document
+from extender.streams import write_out
+from extender.verdict import shown
+
+#: Formats beside table and json.
+FILE_OUTPUTS: Final = ("sarif", "junit")
+
+#: What a file may bring along that its workloads are judged by.
+_SURROUNDINGS: Final = {"RuntimeClass": "node.k8s.io", "Node": "", "Namespace": ""}
+
+#: Groups in which a kind that looks like one of ours is taken for misspelt.
+_OUR_GROUPS: Final = frozenset({"", "apps", "batch", "node.k8s.io"})
+
+
+def add_check_file_flags(parser: CommandParser) -> None:
+    add_file_flags(parser, "judge its pods and workloads before they reach the cluster")
+    parser.add_argument(
+        "--fail-on",
+        choices=(Severity.ERROR.value, Severity.WARNING.value),
+        default=Severity.ERROR.value,
+        help="the least severity of findings of -f that ends with exit code 1",
+    )
+    parser.add_argument("-n", "--namespace", metavar="NAME", help="of objects of -f that name none")
+    parser.boolean_flag(
+        "--default-class",
+        default=False,
+        help="pods of -f that name no RuntimeClass get the cluster's default one, as from the"
+        " webhook with this flag",
+    )
+
+
+@dataclass(slots=True)
+class _Judged:
+    """What has been looked at so far."""
+
+    files: list[GivenFile] = field(default_factory=list)
+    objects: int = 0
+    subjects: list[tuple[str, str]] = field(default_factory=list)
+    findings: list[LocatedFinding] = field(default_factory=list)
+
+
+def check_files(program: str, flags: argparse.Namespace) -> int:
+    """Exit code 1 with findings that are as bad as --fail-on says. Raises UsageError."""
+    judged = _Judged()
+    progress = Progress()
+    brought = Manifests()
+    with progress.showing(
+        lambda: f"{sum(each.documents for each in judged.files):,} documents read"
+    ):
+        for file in given_files(flags.filename, recursive=flags.recursive):
+            judged.files.append(file)
+            _take_surroundings(file, brought)
+    if not any(each.documents for each in judged.files):
+        raise UsageError(f"-f {flags.filename[0]}: holds no object: nothing was checked")
+    state = _state(flags, brought, progress)
+    for warning in state.warnings:
+        warn(program, warning)
+    rules = _rules(program, state, brought)
+    admission = Admission(state.snapshot.runtime_classes, rules, flags.default_class)
+    placing = None
+    if state.snapshot.nodes:
+        placing = Placing(state.snapshot, policy_of(flags))
+    else:
+        warn(program, "no Node is known: where pods fit was not checked")
+    of_nobody = state.namespace if program.startswith(PLUGIN) else "default"
+    checker = _Checker(Judge(admission, placing), admission, flags.namespace or of_nobody)
+    total = sum(len(each.objects) for each in judged.files)
+    with progress.showing(lambda: f"{judged.objects:,} of {total:,} objects checked"):
+        for file in judged.files:
+            _judge(file, checker, judged)
+    if not judged.subjects:
+        warn(program, f"-f {flags.filename[0]}: holds no Pod or workload")
+    severities = list(Severity)
+    failing = Severity(flags.fail_on)
+    print_located(flags.output, judged.subjects, judged.findings, len(judged.files), failing)
+    worst = severities.index(failing)
+    bad = any(severities.index(each.finding.severity) <= worst for each in judged.findings)
+    return EXIT_DOES_NOT_FIT if bad else EXIT_FITS
+
+
+def print_located(
+    output: str,
+    subjects: Sequence[tuple[str, str]],
+    findings: Sequence[LocatedFinding],
+    files: int,
+    failing: Severity,
+) -> None:
+    """Raises OSError where stdout can't be written."""
+    if output == "junit":
+        write_out(junit_text(subjects, findings, failing))
+    elif output == "table":
+        looked_at = f"{_count(len(subjects), 'object')} of {_count(files, 'file')}"
+        write_out(located_text(findings, looked_at, screen()))
+    else:
+        document = (
+            sarif_document(findings, __version__)
+            if output == "sarif"
+            else located_document(findings)
+        )
+        write_out(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _take_surroundings(file: GivenFile, brought: Manifests) -> None:
+    """RuntimeClasses, Nodes and Namespaces that come with the workloads. Raises UsageError."""
+    for each in file.objects:
+        if _SURROUNDINGS.get(each.kind) == each.group:
+            try:
+                take_document(each.raw, brought)
+            except (ManifestError, DecodeError) as error:
+                raise UsageError(f"{file.name}: {error}") from None
+
+
+def _state(flags: argparse.Namespace, brought: Manifests, progress: Progress) -> ClusterState:
+    source = source_of(flags)
+    alone = bool(brought.runtime_classes or brought.nodes)
+    if alone and not source.is_given and not has_cluster():
+        return state_of(brought)
+    return load_cluster(source, progress, brought=brought)
+
+
+def _rules(
+    program: str, state: ClusterState, brought: Manifests
+) -> Callable[[str], NamespaceRules] | None:
+    annotations: Mapping[str, Mapping[str, str]]
+    try:
+        annotations = {**state.namespaces(), **brought.namespaces}
+    except NotAllowedError as error:
+        warn(program, f"left out what namespaces allow: {error}")
+        return None
+    return lambda namespace: rules_of(namespace, annotations.get(namespace, {}))
+
+
+class _Checker:
+    """Judges one object of a file after the other."""
+
+    def __init__(self, judge: Judge, admission: Admission, namespace: str) -> None:
+        self._judge = judge
+        self._classes = sorted(admission.runtime_classes.values(), key=lambda each: each.name)
+        self._namespace = namespace
+
+    def __call__(self, each: FileObject) -> tuple[str, list[Found]] | None:
+        """What the object is called, and what is wrong with it; None for one that is not looked at.
+
+        Raises DecodeError.
+        """
+        if OFFER_GROUPS.get(each.kind) == each.group:
+            offer = offer_of(each.raw, each.kind)
+            return f"{each.kind} {shown(offer.name)}", [*check_offer(offer, self._classes)]
+        path = template_path(each.kind)
+        if path is None or each.group != WORKLOAD_GROUPS.get(each.kind, ""):
+            return self._misspelt_kind(each)
+        plain: dict[str, Any] = decode(each.raw, dict, each.kind)
+        metadata = plain.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        name = str(metadata.get("name") or metadata.get("generateName") or "")
+        namespace = str(metadata.get("namespace") or self._namespace)
+        subject = f"{each.kind} {shown(namespace)}/{shown(name)}"
+        pod = _pod(plain, path)
+        template = Template(each.kind, namespace, name, path, pod)
+        found = [*_misspelt(plain, each.kind), *self._judge.findings(template)]
+        return subject, found
+
+    def _misspelt_kind(self, each: FileObject) -> tuple[str, list[Found]] | None:
+        if each.group not in _OUR_GROUPS or each.kind in _SURROUNDINGS:
+            return None
+        meant = misspelt_kind(each.kind, [*WORKLOAD_GROUPS, "Pod", *_SURROUNDINGS])
+        if not meant or meant == each.kind:
+            return None
+        finding = Finding(
+            Severity.WARNING,
+            "misspelt",
+            f'there is no kind "{shown(each.kind)}"; did you mean "{meant}"?',
+            "the object was not judged",
+            f"kind: {meant}",
+        )
+        return f"{shown(each.kind)}", [(finding, ("kind",))]
+
+
+def _pod(plain: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """The template. Raises DecodeError where there is none."""
+    found: Any = plain
+    for depth, step in enumerate(path, 1):
+        found = found.get(step)
+        if not isinstance(found, dict):
+            kind = "missing" if found is None else f"expected `object`, got {type(found).__name__}"
+            raise DecodeError(f"{'.'.join(path[:depth])}: {kind}")
+    assert isinstance(found, dict)
+    return found
+
+
+def _misspelt(plain: object, kind: str) -> Iterator[Found]:
+    for place, meant in misspelt_fields(plain, kind):
+        written = shown(".".join(map(str, place)))
+        yield (
+            Finding(
+                Severity.WARNING,
+                "misspelt",
+                f'Kubernetes knows no {written}; did you mean "{meant}"?',
+                "kube-apiserver refuses or drops a field that it does not know",
+                f"write {meant}",
+            ),
+            place,
+        )
+
+
+def _judge(file: GivenFile, checker: _Checker, judged: _Judged) -> None:
+    """Judge the objects of a file. Raises UsageError for one that can't be read."""
+    found: list[tuple[FileObject, str, Finding, Place]] = []
+    for each in file.objects:
+        try:
+            answer = checker(each)
+        except DecodeError as error:
+            line = file.lines([(each, ())])[each.document, each.place]
+            raise UsageError(f"{file.name}:{line}: {each.kind}: {str(error).lstrip('.')}") from None
+        judged.objects += 1
+        if answer is None:
+            continue
+        subject, findings = answer
+        judged.subjects.append((file.name, subject))
+        found += [(each, subject, finding, place) for finding, place in findings]
+    lines = file.lines((each, place) for each, _, _, place in found)
+    located = [
+        LocatedFinding(finding, file.name, lines[each.document, each.place + place], subject)
+        for each, subject, finding, place in found
+    ]
+    judged.findings += sorted(located, key=lambda each: each.line)

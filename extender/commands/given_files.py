@@ -1,0 +1,72 @@
+"""The files that -f names: a file, a folder, or - for standard input."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from extender.cluster.file_objects import GivenFile, read_objects
+from extender.cluster.manifests import MAX_FILES, ManifestError, manifest_files
+from extender.commands.named_pods import STDIN, read_stdin
+from extender.flags import CommandParser, UsageError
+from extender.input_files import FileError, read_file
+
+#: Bytes of all files together: they are held until the last finding has its line.
+MAX_GIVEN_BYTES: Final = 256 * 2**20
+
+
+def add_file_flags(parser: CommandParser, help: str) -> None:
+    parser.add_argument(
+        "-f",
+        "--filename",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help=f"{help}; a folder's files, - is standard input; repeatable",
+    )
+    parser.boolean_flag(
+        "--recursive", short="-R", default=False, help="the folders in folders of -f too"
+    )
+
+
+def given_files(names: Sequence[str], *, recursive: bool) -> Iterator[GivenFile]:
+    """The files one by one. Raises UsageError."""
+    left = MAX_GIVEN_BYTES
+    if names.count(STDIN) > 1:
+        raise UsageError("-f -: standard input can be read once only")
+    for name in names:
+        for file in _files(name, recursive):
+            text = _text(file, left)
+            left -= len(text)
+            try:
+                yield read_objects(file, text)
+            except ManifestError as error:
+                raise UsageError(str(error)) from None
+
+
+def _text(file: str, limit: int) -> bytes:
+    if file == STDIN:
+        return read_stdin(limit)
+    try:
+        return read_file(file, limit, pipes=True)
+    except FileError as error:
+        raise UsageError(f"-f {file}: {error}") from None
+
+
+def _files(name: str, recursive: bool) -> list[str]:
+    if name == STDIN:
+        return [name]
+    if not name:
+        raise UsageError("-f: the path is empty")
+    try:
+        if not recursive or not Path(name).is_dir():
+            return [str(each) for each in manifest_files([name])]
+        found: list[str] = []
+        for folder, folders, _ in os.walk(name):
+            folders[:] = sorted(each for each in folders if not each.startswith("."))
+            found += [str(each) for each in manifest_files([folder])]
+            if len(found) > MAX_FILES:
+                raise UsageError(f"-f {name}: more than {MAX_FILES} files")
+    except ManifestError as error:
+        raise UsageError(f"-f {str(error).removeprefix('--manifests: ')}") from None
+    return found

@@ -1,0 +1,92 @@
+"""Findings as SARIF 2.1.0, which code hosts show beside the lines they are about.
+
+Of a log as the OASIS standard has it: the tool with its rules, and a result for each finding.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from extender.checks.finding import Severity
+from extender.checks.located import LocatedFinding
+
+_SCHEMA: Final = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+
+_LEVELS: Final = {
+    Severity.ERROR: "error",
+    Severity.WARNING: "warning",
+    Severity.ADVICE: "note",
+}
+
+#: What each code means, for who sees only that.
+RULES: Final[Mapping[str, str]] = {
+    "class_required": "The namespace requires its pods to name a RuntimeClass.",
+    "conflict": "The pod's nodeSelector contradicts its RuntimeClass's.",
+    "contradicts_class": "What offers nodes contradicts a RuntimeClass that it looks meant for.",
+    "daemonset_hangs": "A DaemonSet's pods would stay Pending on some of its nodes.",
+    "feature": "No node offers a feature of the runtime that the pods need.",
+    "fits_nowhere": "No node can run the pods.",
+    "insufficient_resources": "No node has room for the pods and their RuntimeClass's overhead.",
+    "misspelt": "A field or kind looks misspelt, and means nothing as it is.",
+    "missing_toleration": "The pods would fit if they tolerated a taint.",
+    "node_feature": "No kubelet offers what the pods need.",
+    "not_allowed": "The namespace does not allow the RuntimeClass.",
+    "not_found": "The RuntimeClass does not exist.",
+    "os": "No node that the pods could run on has their operating system.",
+    "overhead": "The pod's overhead is not that of its RuntimeClass.",
+    "unsupported": "The RuntimeClass does not support something that the pod uses.",
+}
+
+
+def sarif_document(findings: Sequence[LocatedFinding], version: str) -> Mapping[str, Any]:
+    """A log of one run; version is this program's."""
+    codes = sorted({each.finding.check for each in findings} | RULES.keys())
+    number = {code: index for index, code in enumerate(codes)}
+    return {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "runtimeclass-extender",
+                        "version": version,
+                        "rules": [
+                            {"id": code, "shortDescription": {"text": RULES.get(code, code)}}
+                            for code in codes
+                        ],
+                    }
+                },
+                "results": [_result(each, number[each.finding.check]) for each in findings],
+            }
+        ],
+    }
+
+
+def _result(each: LocatedFinding, rule: int) -> Mapping[str, Any]:
+    finding = each.finding
+    return {
+        "ruleId": finding.check,
+        "ruleIndex": rule,
+        "level": _LEVELS[finding.severity],
+        "message": {
+            "text": f"{each.subject}: {finding.what}. Why: {finding.why}. Fix: {finding.fix}"
+        },
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": _uri(each.file)},
+                    "region": {"startLine": each.line},
+                },
+                "logicalLocations": [{"fullyQualifiedName": each.subject, "kind": "object"}],
+            }
+        ],
+    }
+
+
+def _uri(file: str) -> str:
+    """A path as a reference: relative ones stay so, as code hosts want them."""
+    path = file.removeprefix("./")
+    return f"file://{quote(path)}" if path.startswith("/") else quote(path)

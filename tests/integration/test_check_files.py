@@ -1,0 +1,205 @@
+"""check -f as a process: the folder of tests/workloads, and what else files may be."""
+
+import io
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema
+import pytest
+import xmlschema
+import yaml
+
+from extender.printing.sarif import RULES
+from tests.fakes.apiserver import (
+    NAMESPACES,
+    NODES,
+    RUNTIME_CLASSES,
+    FakeApiServer,
+    Fault,
+    kubeconfig,
+)
+from tests.processes import ROOT, run
+
+WORKLOADS: Final = ROOT / "tests" / "workloads"
+FOLDER: Final = WORKLOADS / "folder"
+CLUSTER: Final = ("--manifests", str(WORKLOADS / "cluster"))
+SCHEMAS: Final = ROOT / "tests" / "schemas"
+EXPECTED: Final[dict[str, list[list[Any]]]] = json.loads((WORKLOADS / "findings.json").read_text())
+PATHS: Final = {"Namespace": NAMESPACES, "Node": NODES, "RuntimeClass": RUNTIME_CLASSES}
+
+
+def fill(server: FakeApiServer) -> None:
+    """The objects of the manifests, by name, as etcd has them."""
+    files = (WORKLOADS / "cluster").iterdir()
+    objects = [each for file in files for each in yaml.safe_load_all(file.read_text())]
+    for each in sorted(objects, key=lambda each: str(each["metadata"]["name"])):
+        server.put(PATHS[each["kind"]], each)
+
+
+@pytest.fixture(params=["manifests", "cluster"])
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, ...]]:
+    """The flags that say where the cluster is, which is the same one both times."""
+    if request.param == "manifests":
+        yield CLUSTER
+        return
+    with FakeApiServer() as server:
+        fill(server)
+        (tmp_path / "kubeconfig").write_text(kubeconfig(server.url))
+        yield "--kubeconfig", str(tmp_path / "kubeconfig")
+
+
+def findings(*words: str, code: int, stdin: str | None = None) -> list[dict[str, Any]]:
+    result = run("check", *words, "-o", "json", stdin=stdin)
+    assert (result.returncode, result.stderr) == (code, "")
+    found: list[dict[str, Any]] = json.loads(result.stdout)["findings"]
+    return found
+
+
+def test_of_thirty_workloads_half_are_wrong_each_in_its_own_way(source: tuple[str, ...]) -> None:
+    assert len(list(FOLDER.iterdir())) == 2 * len(EXPECTED) == 30
+    found: dict[str, list[list[Any]]] = {}
+    for each in findings("-f", str(FOLDER), *source, code=1):
+        assert set(each) == {
+            "severity", "code", "file", "line", "object", "what", "why", "fix"
+        }  # fmt: skip
+        assert all(each.values())
+        told = [each["severity"], each["code"], each["line"], each["object"]]
+        found.setdefault(Path(each["file"]).name, []).append(told)
+    assert found == EXPECTED
+
+
+def test_every_code_has_a_rule() -> None:
+    codes = {code for found in EXPECTED.values() for _, code, _, _ in found}
+    assert codes <= RULES.keys()
+
+
+def test_sound_files_end_with_0_and_warnings_fail_only_where_asked() -> None:
+    sound = [str(each) for each in FOLDER.iterdir() if each.name not in EXPECTED]
+    assert findings(*(word for file in sound for word in ("-f", file)), *CLUSTER, code=0) == []
+    warned = ("-f", str(FOLDER / "shell.yaml"), *CLUSTER)
+    assert [each["code"] for each in findings(*warned, code=0)] == ["misspelt"]
+    assert [each["code"] for each in findings(*warned, "--fail-on", "warning", code=1)]
+
+
+def test_sarif_is_valid_and_says_what_json_says() -> None:
+    schema = json.loads(
+        Path(os.environ.get("SARIF_SCHEMA", SCHEMAS / "sarif-2.1.0-part.json")).read_text()
+    )
+    stdin = (FOLDER / "checkout.yaml").read_text()
+    words = ("-f", str(FOLDER), "-f", "-", *CLUSTER)
+    result = run("check", *words, "-o", "sarif", stdin=stdin)
+    assert (result.returncode, result.stderr) == (1, "")
+    log = json.loads(result.stdout)
+    jsonschema.validators.validator_for(schema)(schema).validate(log)
+    (of_run,) = log["runs"]
+    rules = [each["id"] for each in of_run["tool"]["driver"]["rules"]]
+    told = findings(*words, code=1, stdin=stdin)
+    assert (
+        [rules[each["ruleIndex"]] for each in of_run["results"]]
+        == [each["ruleId"] for each in of_run["results"]]
+        == [each["code"] for each in told]
+    )
+    regions = [each["locations"][0]["physicalLocation"]["region"] for each in of_run["results"]]
+    assert [each["startLine"] for each in regions] == [each["line"] for each in told]
+
+
+def test_junit_is_valid_and_has_a_test_for_each_object(tmp_path: Path) -> None:
+    schema = xmlschema.XMLSchema(str(SCHEMAS / "junit-10.xsd"))
+    hostile = tmp_path / "hostile.yaml"
+    hostile.write_text(
+        'apiVersion: v1\nkind: Pod\nmetadata: {name: "<&\\u001b]0;\\u0007\\u202e"}\n'
+        'spec: {runtimeClassName: "]]>\\u0000"}\n'
+    )
+    words = ("check", "-f", str(FOLDER), "-f", str(hostile), *CLUSTER, "-o", "junit")
+    result = run(*words)
+    assert (result.returncode, result.stderr) == (1, "")
+    schema.validate(io.StringIO(result.stdout))
+    document: Any = schema.to_dict(io.StringIO(result.stdout))
+    suites = document["testsuite"]
+    cases = [case for suite in suites for case in suite["testcase"]]
+    failed = {case["@classname"] for case in cases if "failure" in case}
+    # A misspelt field is a warning, which fails no test.
+    assert {Path(each).name for each in failed} == {*EXPECTED, "hostile.yaml"} - {"shell.yaml"}
+    assert sum(int(suite["@tests"]) for suite in suites) == len(cases) == 30
+
+
+def test_standard_input_is_a_file_too() -> None:
+    text = (FOLDER / "checkout.yaml").read_text()
+    (found,) = findings("-f", "-", *CLUSTER, code=1, stdin=text)
+    assert (found["file"], found["line"], found["code"]) == ("-", 14, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("", "-f -: holds no object: nothing was checked", id="nothing at all"),
+        pytest.param("a: [", "-: line 2, column 1: invalid YAML: ", id="no YAML"),
+        pytest.param(
+            "# one\n---\napiVersion: apps/v1\nkind: Deployment\nspec: {template: [1]}\n",
+            "-:3: Deployment: spec.template: expected `object`, got list",
+            id="a template of a wrong type",
+        ),
+        pytest.param(
+            "kind: Pod\nspec: {tolerations: x}\n",
+            "-:1: Pod: spec.tolerations: expected `array`, got `str`",
+            id="a field of a wrong type",
+        ),
+        pytest.param(
+            "kind: Pod\nspec: {containers: [{resources: {requests: {cpu: 1Gb}}}]}\n",
+            "-:1: Pod: spec.containers[0].resources.requests[cpu]: ",
+            id="an amount that is none",
+        ),
+    ],
+)
+def test_what_can_not_be_read_is_one_line(text: str, said: str) -> None:
+    result = run("check", "-f", "-", *CLUSTER, stdin=text)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith(f"runtimeclass-extender check: {said}")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-o", "sarif"), "-o sarif needs -f FILE"),
+        (("-f", "x", "--scheduler-config", "y"), "-f is judged alone"),
+        (("-f", "/nonexistent"), "-f /nonexistent: No such file or directory"),
+        (("-f", "-", "-f", "-"), "standard input can be read once only"),
+        (("-f", ""), "-f: the path is empty"),
+    ],
+)
+def test_a_wrong_flag_is_one_line(words: tuple[str, ...], said: str) -> None:
+    result = run("check", *words, *CLUSTER)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert said in result.stderr
+
+
+def test_a_folder_in_a_folder_is_read_where_asked(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "web.yaml").write_text((FOLDER / "checkout.yaml").read_text())
+    (found,) = findings("-f", str(tmp_path), "-R", *CLUSTER, code=1)
+    assert found["file"] == str(tmp_path / "a" / "b" / "web.yaml")
+
+
+def test_files_that_bring_classes_and_nodes_need_no_cluster(tmp_path: Path) -> None:
+    brought = sorted((WORKLOADS / "cluster").iterdir())
+    given = [word for file in brought for word in ("-f", str(file))]
+    checkout = ("-f", str(FOLDER / "checkout.yaml"))
+    environment = {"HOME": str(tmp_path), "KUBECONFIG": str(tmp_path / "none")}
+    result = run("check", *given, *checkout, "-o", "json", env=environment)
+    assert (result.returncode, result.stderr) == (1, "")
+    assert [each["code"] for each in json.loads(result.stdout)["findings"]] == ["not_found"]
+
+
+def test_without_the_right_to_list_namespaces_what_they_allow_is_left_out(tmp_path: Path) -> None:
+    with FakeApiServer() as server:
+        fill(server)
+        server.faults[NAMESPACES].append(Fault(status=403))
+        (tmp_path / "kubeconfig").write_text(kubeconfig(server.url))
+        flags = ("--kubeconfig", str(tmp_path / "kubeconfig"))
+        result = run("check", "-f", str(FOLDER / "ledger.yaml"), *flags)
+    assert result.returncode == 0
+    assert "left out what namespaces allow" in result.stderr
