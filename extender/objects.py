@@ -41,6 +41,13 @@ class Taint:
         )
 
 
+class Namespace(NamedTuple):
+    """What a Namespace says of itself."""
+
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str]
+
+
 class Toleration(NamedTuple):
     """One of a pod's or RuntimeClass's tolerations; "" stands for what is absent.
 

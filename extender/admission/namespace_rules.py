@@ -24,6 +24,10 @@ REQUIRED_ANNOTATION: Final = f"{_PREFIX}required"
 ALLOWED_POLICY: Final = "runtimeclass-extender-allowed-classes"
 REQUIRED_POLICY: Final = "runtimeclass-extender-required-class"
 
+#: A label of a Namespace: the shipped webhook may be asked about its pods that name no class.
+OPT_IN_LABEL: Final = DEFAULT_ANNOTATION
+OPTED_IN: Final = "enabled"
+
 NO_DEFAULT: Final = "false"
 ANY: Final = "*"
 

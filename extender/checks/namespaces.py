@@ -7,11 +7,14 @@ from typing import Final
 from extender.admission.namespace_rules import (
     ALLOWED_ANNOTATION,
     DEFAULT_ANNOTATION,
+    OPT_IN_LABEL,
+    OPTED_IN,
     REQUIRED_ANNOTATION,
     NamespaceRules,
     rules_of,
 )
 from extender.checks.finding import Finding, Severity
+from extender.objects import Namespace
 from extender.verdict import shown
 
 #: Names given where a finding is about many namespaces.
@@ -19,15 +22,16 @@ _NAMED: Final = 5
 
 
 def check_namespaces(
-    annotations: Mapping[str, Mapping[str, str]], runtime_classes: Collection[str]
+    namespaces: Mapping[str, Namespace], runtime_classes: Collection[str]
 ) -> Iterator[Finding]:
-    """What is wrong with the namespaces' annotations, which are given by name."""
-    rules = [rules_of(name, annotations[name]) for name in sorted(annotations)]
+    """What is wrong with the annotations of the namespaces, which are given by name."""
+    rules = [rules_of(name, namespaces[name].annotations) for name in sorted(namespaces)]
     yield from _missing_defaults(rules, runtime_classes)
     yield from _defaults_not_allowed(rules)
     yield from _missing_allowed(rules, runtime_classes)
     yield from _impossible(rules)
     yield from _unreadable(rules)
+    yield from _not_opted_in(rules, namespaces)
 
 
 def _missing_defaults(
@@ -110,6 +114,27 @@ def _unreadable(rules: Iterable[NamespaceRules]) -> Iterator[Finding]:
                 "it is taken for true: what can't be read opens nothing",
                 _annotate(each.namespace, REQUIRED_ANNOTATION, "true"),
             )
+
+
+def _not_opted_in(
+    rules: Iterable[NamespaceRules], namespaces: Mapping[str, Namespace]
+) -> Iterator[Finding]:
+    without = [
+        each.namespace
+        for each in rules
+        if each.names_default and namespaces[each.namespace].labels.get(OPT_IN_LABEL) != OPTED_IN
+    ]
+    if without:
+        label = f"{OPT_IN_LABEL}={OPTED_IN}"
+        yield Finding(
+            Severity.ADVICE,
+            "default-class-label",
+            f"annotation {DEFAULT_ANNOTATION} of {_namespaces(without)} names a default class,"
+            f" without label {label}",
+            "the webhook of scheduler-config/webhook sees no pod there, and gives none a class; the"
+            " policy of scheduler-config/policies/default-class needs no label",
+            f"kubectl label namespace {shown(without[0])} {label}",
+        )
 
 
 def _by_class(

@@ -82,7 +82,8 @@ class ManifestFollower:
         return self.manifests.pods.keys()
 
     def rules_of_namespace(self, namespace: str) -> NamespaceRules:
-        return rules_of(namespace, self.manifests.namespaces.get(namespace, {}))
+        found = self.manifests.namespaces.get(namespace)
+        return rules_of(namespace, found.annotations if found else {})
 
     def _follow(self) -> None:
         while not self._stopping.wait(POLL_SECONDS):

@@ -9,7 +9,7 @@ from extender.cluster.manifests import Manifests
 from extender.cluster.reading_once import ClusterReader, ReadError
 from extender.decoding import DecodeError
 from extender.decoding.uses import RawPlacedPod, RawUse, placed_pod_of, workload_of
-from extender.objects import PlacedPod, Pod, Workload
+from extender.objects import Namespace, PlacedPod, Pod, Workload
 
 #: The pods that will run, and those of them that have no node.
 _ALIVE: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
@@ -33,8 +33,8 @@ class Inventory(Protocol):
     def subjects(self) -> Iterator[Subject]:
         """What policies of namespaces judge; of manifests that were loaded with `subjects`."""
 
-    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
-        """Their annotations by name."""
+    def namespaces(self) -> Mapping[str, Namespace]:
+        """Those there are, by name."""
 
 
 class ManifestInventory:
@@ -57,7 +57,7 @@ class ManifestInventory:
     def subjects(self) -> Iterator[Subject]:
         yield from (self._loaded.subjects or {}).values()
 
-    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+    def namespaces(self) -> Mapping[str, Namespace]:
         return self._loaded.namespaces
 
 
@@ -100,5 +100,5 @@ class LiveInventory:
         except DecodeError as error:
             raise ReadError(str(error)) from None
 
-    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+    def namespaces(self) -> Mapping[str, Namespace]:
         return self._reader.namespaces()

@@ -29,4 +29,5 @@ class LivePods:
             found = ClusterReader(self._config, silence=LIMIT_SECONDS).namespaces(namespace)
         except ReadError:
             return None
-        return rules_of(namespace, found[namespace]) if namespace in found else None
+        known = found.get(namespace)
+        return rules_of(namespace, known.annotations) if known else None

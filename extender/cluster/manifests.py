@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -25,9 +25,9 @@ from extender.decoding import (
     convert,
     decode,
     explained_pod,
+    namespace_of,
     node_of,
     runtime_class_of,
-    strings,
     template_pod_of,
     with_daemon_tolerations,
 )
@@ -42,7 +42,7 @@ from extender.decoding.uses import (
     workload_of,
 )
 from extender.input_files import FileError, read_file
-from extender.objects import Node, PlacedPod, Pod, RuntimeClass, Workload
+from extender.objects import Namespace, Node, PlacedPod, Pod, RuntimeClass, Workload
 from extender.validation import unreadable_amount, validate_node_name, validate_runtimeclass
 from extender.yaml_documents import YamlError, yaml_documents
 
@@ -78,7 +78,7 @@ class Uses:
 class Manifests:
     """What the files hold, by name; pods by NAMESPACE/NAME. Warnings are for a person to read.
 
-    Of Namespaces only the annotations are kept: the webhook's default classes stand in them.
+    Of Namespaces only annotations and labels are kept: what they say of RuntimeClasses.
     templates: the pods that workloads make, by kind and the workload's NAMESPACE/NAME; where it is
     None, workloads are ignored as other kinds are. uses: likewise where it is None. subjects: what
     policies of namespaces judge, by kind and NAMESPACE/NAME; not looked for where it is None.
@@ -87,7 +87,7 @@ class Manifests:
     nodes: dict[str, Node] = field(default_factory=dict)
     runtime_classes: dict[str, RuntimeClass] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
-    namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    namespaces: dict[str, Namespace] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     templates: dict[tuple[str, str], Pod] | None = None
     misspelt: Misspelt = field(default_factory=Misspelt)
@@ -408,12 +408,12 @@ def _take_template(
 def _take_namespace(document: Raw, loaded: Manifests) -> None:
     """Read a Namespace; one that can't be read is left out, since few commands look at any."""
     try:
-        raw = decode(document, RawNamespace)
+        name, namespace = namespace_of(decode(document, RawNamespace))
     except DecodeError as error:
         loaded.warnings.append(f"Namespace ignored: {error}")
         return
-    if raw.metadata is not None:
-        loaded.namespaces[raw.metadata.name or ""] = strings(raw.metadata.annotations)
+    if name:
+        loaded.namespaces[name] = namespace
 
 
 _TAKERS: Final = {

@@ -18,12 +18,12 @@ from extender.decoding import (
     RawRuntimeClass,
     decode,
     explained_pod,
+    namespace_of,
     node_of,
     runtime_class_of,
-    strings,
 )
 from extender.decoding.uses import RawNodeState, is_ready
-from extender.objects import Pod, RuntimeClass
+from extender.objects import Namespace, Pod, RuntimeClass
 from extender.verdict import shown
 
 _LOG: Final = logging.getLogger(__name__)
@@ -86,15 +86,11 @@ class ClusterReader:
         )
         return {each.name: each for each in found}
 
-    def namespaces(self, name: str = "") -> Mapping[str, Mapping[str, str]]:
-        """The annotations of all Namespaces by name, or of the one that is named."""
-        found = {}
+    def namespaces(self, name: str = "") -> Mapping[str, Namespace]:
+        """All Namespaces by name, or the one that is named."""
         query = {"fieldSelector": f"metadata.name={name}"} if name else {}
-        for raw in self.objects(NAMESPACES, query):
-            metadata = self.decoded(raw, RawNamespace).metadata
-            if metadata is not None:
-                found[metadata.name or ""] = strings(metadata.annotations)
-        return found
+        found = self.objects(NAMESPACES, query)
+        return dict(namespace_of(self.decoded(raw, RawNamespace)) for raw in found)
 
     def pending_pods(self) -> Mapping[str, Pod]:
         """The pods in phase Pending, by NAMESPACE/NAME."""

@@ -184,7 +184,9 @@ def _check_policies(state: ClusterState) -> tuple[list[Finding], int]:
                 read_one()
                 yield each
 
-        return check_policies(counted(), state.namespaces())
+        namespaces = state.namespaces()
+        annotations = {name: each.annotations for name, each in namespaces.items()}
+        return check_policies(counted(), annotations)
 
 
 def _check_cluster(state: ClusterState, policy: Policy, program: str) -> list[Finding]:

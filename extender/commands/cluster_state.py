@@ -13,7 +13,7 @@ from extender.cluster.source_options import SourceOptions
 from extender.cluster.store import SnapshotStore
 from extender.commands.progress import Progress
 from extender.flags import UsageError
-from extender.objects import Pod, Taint
+from extender.objects import Namespace, Pod, Taint
 from extender.snapshot import Snapshot
 
 
@@ -30,9 +30,9 @@ class Pods(Protocol):
 
 
 class Namespaces(Protocol):
-    """The Namespaces' annotations by their names, read when they are needed."""
+    """The Namespaces by their names, read when they are needed."""
 
-    def __call__(self, name: str = "") -> Mapping[str, Mapping[str, str]]:
+    def __call__(self, name: str = "") -> Mapping[str, Namespace]:
         """All, or at least the one that is named. Raises UsageError or NotAllowedError."""
 
 
@@ -180,12 +180,12 @@ class ClusterPods:
 
 
 class ClusterNamespaces:
-    """The annotations of a cluster's namespaces."""
+    """A cluster's namespaces."""
 
     def __init__(self, reader: ClusterReader) -> None:
         self._reader = reader
 
-    def __call__(self, name: str = "") -> Mapping[str, Mapping[str, str]]:
+    def __call__(self, name: str = "") -> Mapping[str, Namespace]:
         try:
             return self._reader.namespaces(name)
         except ReadError as error:

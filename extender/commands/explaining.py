@@ -107,11 +107,11 @@ def _rules(
 ) -> NamespaceRules | None:
     """None where the namespace is not known or may not be read."""
     try:
-        annotations = state.namespaces(namespace).get(namespace)
+        found = state.namespaces(namespace).get(namespace)
     except NotAllowedError as error:
         say(f"left out whether the pod's namespace allows its class: {error}")
         return None
-    return None if annotations is None else rules_of(namespace, annotations)
+    return None if found is None else rules_of(namespace, found.annotations)
 
 
 def _pod_of_cluster(state: ClusterState, wanted: PodName | None) -> Pod:

@@ -40,7 +40,12 @@ from extender.decoding.reading import (
     decode,
     strings,
 )
-from extender.decoding.runtime_classes import RawNamespace, RawRuntimeClass, runtime_class_of
+from extender.decoding.runtime_classes import (
+    RawNamespace,
+    RawRuntimeClass,
+    namespace_of,
+    runtime_class_of,
+)
 from extender.decoding.workloads import (
     WORKLOAD_GROUPS,
     RawDaemonSet,
@@ -75,6 +80,7 @@ __all__ = [
     "explained_pod_of",
     "handlers_of",
     "labels_of",
+    "namespace_of",
     "node_of",
     "pod_of",
     "quantities_of",

@@ -7,7 +7,7 @@ from msgspec import Struct
 from extender.decoding.class_annotations import rules_of
 from extender.decoding.constraints import RawTimedToleration, quantities_of, timed_tolerations_of
 from extender.decoding.reading import StringMap, strings
-from extender.objects import RuntimeClass
+from extender.objects import Namespace, RuntimeClass
 
 
 class _Scheduling(Struct, rename="camel"):
@@ -26,9 +26,13 @@ class _Metadata(Struct, rename="camel"):
     creation_timestamp: str | None = None
 
 
+class _NamespaceMetadata(_Metadata, rename="camel"):
+    labels: StringMap = None
+
+
 class RawNamespace(Struct):
     kind: str | None = None
-    metadata: _Metadata | None = None
+    metadata: _NamespaceMetadata | None = None
 
 
 class RawRuntimeClass(Struct):
@@ -57,3 +61,10 @@ def runtime_class_of(raw: RawRuntimeClass) -> RuntimeClass:
         has_scheduling=raw.scheduling is not None,
         rules=rules_of(metadata.annotations),
     )
+
+
+def namespace_of(raw: RawNamespace) -> tuple[str, Namespace]:
+    """(name, namespace)."""
+    metadata = raw.metadata or _NamespaceMetadata()
+    namespace = Namespace(strings(metadata.annotations), strings(metadata.labels))
+    return metadata.name or "", namespace

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from extender.admission.default_class import IS_DEFAULT_ANNOTATION
 from extender.admission.namespace_rules import DEFAULT_ANNOTATION
-from extender.objects import PlacedPod, RuntimeClass, Workload
+from extender.objects import Namespace, PlacedPod, RuntimeClass, Workload
 
 
 class User(NamedTuple):
@@ -21,12 +21,12 @@ def users_of(
     runtime_class: RuntimeClass | None,
     pods: Iterable[PlacedPod],
     workloads: Iterable[Workload],
-    namespaces: Mapping[str, Mapping[str, str]],
+    namespaces: Mapping[str, Namespace],
 ) -> Iterator[User]:
     """Workloads, then namespaces and the class itself as defaults, then pods.
 
     Left out is what will make no pod again: pods and Jobs that have ended, and the revisions that a
-    Deployment keeps for a rollback. namespaces: their annotations by name.
+    Deployment keeps for a rollback. namespaces: by name.
     """
     yield from workloads_naming(name, workloads)
     yield from defaults_naming(name, runtime_class, namespaces)
@@ -42,10 +42,10 @@ def workloads_naming(name: str, workloads: Iterable[Workload]) -> Iterator[User]
 
 
 def defaults_naming(
-    name: str, runtime_class: RuntimeClass | None, namespaces: Mapping[str, Mapping[str, str]]
+    name: str, runtime_class: RuntimeClass | None, namespaces: Mapping[str, Namespace]
 ) -> Iterator[User]:
     """The namespaces that give the class to their pods, and the class as the cluster's default."""
-    for namespace, annotations in sorted(namespaces.items()):
+    for namespace, (annotations, _) in sorted(namespaces.items()):
         if annotations.get(DEFAULT_ANNOTATION) == name:
             yield User("Namespace", "", namespace)
     if is_default(runtime_class):

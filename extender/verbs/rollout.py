@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from extender.objects import PlacedPod, RuntimeClass, Workload
+from extender.objects import Namespace, PlacedPod, RuntimeClass, Workload
 from extender.predicates.runtimeclass import Policy
 from extender.snapshot import Snapshot
 from extender.verbs.class_users import User, defaults_naming, workloads_naming
@@ -62,11 +62,11 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """What the cluster has; not_ready are names of nodes, namespaces annotations by name."""
+    """What the cluster has; not_ready are names of nodes, namespaces those there are, by name."""
 
     pods: Iterable[PlacedPod]
     workloads: Iterable[Workload]
-    namespaces: Mapping[str, Mapping[str, str]]
+    namespaces: Mapping[str, Namespace]
     not_ready: Collection[bytes]
 
 

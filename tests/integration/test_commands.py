@@ -548,6 +548,7 @@ def test_a_file_with_every_mistake_has_each_of_them_found() -> None:
         "equal-constraints",
         "missing-class",
         "missing-default-class",
+        "default-class-label",
         "default-not-allowed",
         "missing-allowed-class",
         "required-but-none-allowed",

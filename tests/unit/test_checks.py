@@ -19,7 +19,7 @@ from extender.checks.scheduler_config import (
 )
 from extender.checks.special_nodes import untainted_special_nodes
 from extender.cluster.store import SnapshotStore
-from extender.objects import Handler, Node, Pod, RuntimeClass, Taint, Toleration
+from extender.objects import Handler, Namespace, Node, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.runtimeclass import HandlerCheck, Policy
 from extender.printing.finding_texts import findings_text
 from extender.printing.tables import Screen
@@ -471,7 +471,7 @@ def test_namespaces_whose_default_class_does_not_exist_are_counted_by_class() ->
         "empty": {key: ""},
         "other": {"runtimeclass-extender/other": "kaat"},
     }
-    (finding,) = check_namespaces(annotations, ["gvisor", "kata"])
+    (finding,) = check_annotated(annotations, ["gvisor", "kata"])
     assert finding.check == "missing-default-class"
     assert finding.severity is Severity.ERROR
     assert f'"kaat" does not exist, and annotation {key} of namespaces team-0,' in finding.what
@@ -508,14 +508,44 @@ def test_rules_of_a_namespace_that_can_not_be_meant_are_found(
     annotations: dict[str, str], checks: list[str]
 ) -> None:
     ours = {f"runtimeclass-extender/{key}": text for key, text in annotations.items()}
-    findings = list(check_namespaces({"team-a": ours, "other": {}}, ["gvisor", "kata"]))
+    findings = check_annotated({"team-a": ours, "other": {}}, ["gvisor", "kata"])
     assert [each.check for each in findings] == checks
     assert all("team-a" in each.what and "team-a" in each.fix for each in findings)
 
 
+def check_annotated(annotations: dict[str, dict[str, str]], classes: list[str]) -> list[Finding]:
+    """Of namespaces that are labelled as the webhook asks for."""
+    labels = {"runtimeclass-extender/default-class": "enabled"}
+    namespaces = {name: Namespace(each, labels) for name, each in annotations.items()}
+    return list(check_namespaces(namespaces, classes))
+
+
+@pytest.mark.parametrize(
+    ("default", "label", "named"),
+    [
+        pytest.param("kata", None, True, id="no label"),
+        pytest.param("kata", "true", True, id="another value"),
+        pytest.param("kata", "enabled", False, id="labelled"),
+        pytest.param("false", None, False, id="none wanted"),
+        pytest.param("", None, False, id="the cluster's default"),
+    ],
+)
+def test_a_default_class_that_no_webhook_is_asked_about_is_found(
+    default: str, label: str | None, named: bool
+) -> None:
+    key = "runtimeclass-extender/default-class"
+    labels = {key: label} if label else {}
+    namespaces = {name: Namespace({key: default}, labels) for name in ("team-a", "team-b")}
+    findings = list(check_namespaces(namespaces, ["kata"]))
+    assert [each.check for each in findings] == (["default-class-label"] if named else [])
+    for each in findings:
+        assert "of namespaces team-a, team-b names a default class" in each.what
+        assert each.fix == f"kubectl label namespace team-a {key}=enabled"
+
+
 def test_a_mistake_that_many_namespaces_share_is_told_once() -> None:
     ours = {"runtimeclass-extender/allowed-classes": "kaat"}
-    (finding,) = check_namespaces({f"team-{index}": ours for index in range(7)}, ["kata"])
+    (finding,) = check_annotated({f"team-{index}": ours for index in range(7)}, ["kata"])
     assert "of namespaces team-0, team-1, team-2, team-3, team-4 and 2 more" in finding.what
     assert '"kata"' in finding.why
 
