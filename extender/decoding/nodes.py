@@ -111,6 +111,7 @@ _Handlers: Final[type[list[RawHandler | None] | None]] = (
 
 #: The label that stands in for status.nodeInfo.operatingSystem where that is empty.
 _OS_LABEL: Final = "kubernetes.io/os"
+_OS_ENTRY: Final = b'"kubernetes.io/os":"'
 
 
 class NodeTraits(NamedTuple):
@@ -155,10 +156,15 @@ def _labelled_system(labels: bytes, place: str) -> str:
 
     The kubelet goes by its own GOOS, which is what it reports (pkg/kubelet/nodestatus, v1.36.2).
     """
-    # Labels come with every heartbeat; they are decoded only if they can have this one.
-    if _OS_LABEL.encode() not in labels and b"\\" not in labels:
+    # Labels come with every heartbeat: they are decoded only if they are not written as
+    # kube-apiserver writes them. A quote within a string is escaped, so what is found is a key.
+    start = labels.find(_OS_ENTRY)
+    if start < 0 and _OS_LABEL.encode() not in labels and b"\\" not in labels:
         return ""
-    return labels_of(labels, place).get(_OS_LABEL) or ""
+    if start < 0 or b"\\" in labels or not labels.isascii() or _OS_ENTRY in labels[start + 1 :]:
+        return labels_of(labels, place).get(_OS_LABEL) or ""
+    start += len(_OS_ENTRY)
+    return labels[start : labels.index(b'"', start)].decode()
 
 
 #: Taints and handlers remembered by their text, and the bytes up to which one is. A cluster has a

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from extender.cluster.feeds import NodeFeed
 from extender.cluster.store import SnapshotStore
-from extender.decoding import NodeReader, RawNode, decode, node_of
+from extender.decoding import DecodeError, NodeReader, RawNode, decode, node_of
 from extender.objects import Features, Pod, RuntimeClass, Shape, shape_of
 from extender.predicates.runtimeclass import Policy
 from extender.snapshot import Shapes
@@ -76,6 +76,41 @@ def test_the_windows_kubelet_does_not_ignore_recursive_read_only_mounts() -> Non
     reason = table.reasons[table.codes[1]]
     assert reason is not None
     assert reason.text == "nodes' default runtime handler lacks recursive read-only mounts"
+
+
+@pytest.mark.parametrize(
+    ("labels", "system"),
+    [
+        pytest.param('{"kubernetes.io/os":"windows"}', "windows", id="as kube-apiserver writes it"),
+        pytest.param('{ "kubernetes.io/os" : "windows" }', "windows", id="with blanks"),
+        pytest.param('{"kubernetes.io\\/os":"windows"}', "windows", id="an escaped key"),
+        pytest.param('{"kubernetes.io/os":"win\\u0064ows"}', "windows", id="an escaped value"),
+        pytest.param(
+            '{"kubernetes.io/os":"linux","kubernetes.io/os":"windows"}', "windows", id="twice"
+        ),
+        pytest.param(
+            '{"a":"\\"kubernetes.io/os\\":\\"windows","kubernetes.io/os":"linux"}',
+            "linux",
+            id="in a value",
+        ),
+        pytest.param('{"a":"é","kubernetes.io/os":"wïn"}', "wïn", id="not ASCII"),
+        pytest.param('{"kubernetes.io/os":null}', "", id="null"),
+        pytest.param('{"kubernetes.io/osx":"windows"}', "", id="another key"),
+        pytest.param("null", "", id="no labels"),
+    ],
+)
+def test_the_label_is_found_however_it_is_written(labels: str, system: str) -> None:
+    document = '{"metadata":{"name":"n","labels":' + labels + "}}"
+    assert NodeReader().read(document.encode()).kubelet.system == system
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [b'{"kubernetes.io/os":"\xff"}', b'{"kubernetes.io/os":1}', b'{"kubernetes.io/os":"a",1:2}'],
+)
+def test_a_label_that_can_t_be_read_is_an_error_that_names_the_labels(labels: bytes) -> None:
+    with pytest.raises(DecodeError, match=r"Node.*(labels|not JSON)"):
+        NodeReader().read(b'{"metadata":{"name":"n","labels":%s}}' % labels, "Node")
 
 
 @pytest.mark.parametrize(
