@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import shutil
 import socket
 import ssl
@@ -49,6 +50,15 @@ def missing() -> str:
     if kubectl() is None:
         absent.append("kubectl")
     return f"{ASSETS} has no {', '.join(absent)}; set KUBEBUILDER_ASSETS" if absent else ""
+
+
+def scheduler_minor() -> int:
+    """The minor version of kube-scheduler 1."""
+    command = [str(ASSETS / "kube-scheduler"), "--version"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+    found = re.search(r"v1\.([0-9]+)\.", told)
+    assert found, told
+    return int(found[1])
 
 
 def free_ports(count: int) -> list[int]:
@@ -299,6 +309,7 @@ class Cluster:
             )
             self._local.connection = connection
             self._connections.append(connection)
+        was_open = connection.sock is not None
         try:
             connection.request(
                 method,
@@ -315,6 +326,9 @@ class Cluster:
             body = response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
+            if was_open and method == "GET" and isinstance(error, http.client.RemoteDisconnected):
+                # kube-apiserver ends a connection that nothing has come on for 90 s.
+                return self.request(method, path, document, content_type, user)
             raise OSError(str(error)) from error
         answer = json.loads(body) if body.startswith(b"{") else {}
         return response.status, answer
