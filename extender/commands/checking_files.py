@@ -1,7 +1,7 @@
 """check -f: judges pods and templates of workloads before they reach the cluster."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -161,13 +161,17 @@ def _state(flags: argparse.Namespace, brought: Manifests, progress: Progress) ->
 def _rules(
     program: str, state: ClusterState, brought: Manifests
 ) -> Callable[[str], NamespaceRules] | None:
-    annotations: Mapping[str, Mapping[str, str]]
     try:
-        annotations = {**state.namespaces(), **brought.namespaces}
+        namespaces = {**state.namespaces(), **brought.namespaces}
     except NotAllowedError as error:
         warn(program, f"left out what namespaces allow: {error}")
         return None
-    return lambda namespace: rules_of(namespace, annotations.get(namespace, {}))
+
+    def rules(namespace: str) -> NamespaceRules:
+        found = namespaces.get(namespace)
+        return rules_of(namespace, found.annotations if found else {})
+
+    return rules
 
 
 class _Checker:

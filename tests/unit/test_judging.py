@@ -1,5 +1,6 @@
 """Findings about templates that the folder of tests/workloads has not."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -39,7 +40,8 @@ def judged(
     policy: Policy | None = None,
 ) -> list[tuple[Severity, str, Place]]:
     state = state_of(loaded)
-    known = loaded.namespaces if namespaces is None else namespaces
+    in_file = {name: each.annotations for name, each in loaded.namespaces.items()}
+    known: Mapping[str, Mapping[str, str]] = in_file if namespaces is None else namespaces
     admission = Admission(
         state.snapshot.runtime_classes,
         lambda name: rules_of(name, known.get(name, {})),
