@@ -82,7 +82,7 @@ _PodKey = tuple[RuntimeClass | None, tuple[Toleration, ...], Features, KubeletNe
 
 @dataclass(frozen=True, slots=True)
 class _Memo:
-    """The verdicts worked out so far; `told` counts the reasons in all tables.
+    """The verdicts worked out so far; `reasons` counts those in all tables.
 
     `tables` is never changed: another one replaces it, so that a thread that iterates over it sees
     no change. `by_tolerations` is read, added to and counted, each in one step of the interpreter,
@@ -90,16 +90,16 @@ class _Memo:
     """
 
     tables: Mapping[_TableKey, VerdictTable] = field(default_factory=dict)
-    told: int = 0
+    reasons: int = 0
     by_tolerations: dict[_PodKey, VerdictTable] = field(default_factory=dict)
 
     def with_table(self, key: _TableKey, table: VerdictTable) -> "_Memo":
         """With one more table, or only that one where all together would be too much."""
         before = self.tables.get(key)
-        told = self.told + len(table.reasons) - (len(before.reasons) if before else 0)
-        if (before is None and len(self.tables) >= MAX_TABLES) or told > MAX_REASONS:
+        count = self.reasons + len(table.reasons) - (len(before.reasons) if before else 0)
+        if (before is None and len(self.tables) >= MAX_TABLES) or count > MAX_REASONS:
             return _Memo({key: table}, len(table.reasons))
-        return _Memo({**self.tables, key: table}, told, self.by_tolerations)
+        return _Memo({**self.tables, key: table}, count, self.by_tolerations)
 
 
 class Shapes:
@@ -120,7 +120,7 @@ class Shapes:
             dict.fromkeys(taint for shape in shapes for taint in shape.taints)
         )
         self._memo: _Memo = (
-            _Memo(previous._memo.tables, previous._memo.told) if previous else _Memo()
+            _Memo(previous._memo.tables, previous._memo.reasons) if previous else _Memo()
         )
 
     def __len__(self) -> int:

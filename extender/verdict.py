@@ -176,7 +176,7 @@ UNKNOWN_NODE: Final = _fixed(Code.UNKNOWN_NODE, "nodes not yet known to the Runt
 
 #: Our texts in kube-scheduler's message about a pod: "<count> <text>", each once, joined by ", ".
 #: None of them has a parenthesis within its parentheses: no name, key or value may have one.
-_TOLD: Final = re.compile(
+_COUNTED: Final = re.compile(
     r"([0-9]{1,9}) ("
     r'nodes don\'t match RuntimeClass "[^"]*"(?: \([^()]*\))?'
     r"|nodes' default runtime handler lacks [a-z-]+(?: [a-z-]+)*"
@@ -188,12 +188,12 @@ _TOLD: Final = re.compile(
 )
 
 
-def told_reasons(message: str) -> dict[str, int]:
+def counted_reasons(message: str) -> dict[str, int]:
     """Our reasons in a message of kube-scheduler, with the numbers of nodes refused for them."""
-    told: Counter[str] = Counter()
-    for count, text in _TOLD.findall(message):
-        told[text] += int(count)
-    return dict(told)
+    counts: Counter[str] = Counter()
+    for count, text in _COUNTED.findall(message):
+        counts[text] += int(count)
+    return dict(counts)
 
 
 # kube-scheduler's own words (nodeaffinity, tainttoleration, nodeunschedulable,

@@ -17,7 +17,7 @@ from extender.cluster.kinds import PODS
 from extender.cluster.list_watch import LIST_SILENCE_SECONDS, PAGE_LIMIT
 from extender.decoding import DecodeError, RawPod, decode, pod_of, uses_in
 from extender.objects import Pod
-from extender.verdict import told_reasons
+from extender.verdict import counted_reasons
 
 #: The pods without a node, except those that have ended without ever having had one.
 _WAITING: Final = "spec.nodeName=,status.phase=Pending"
@@ -60,14 +60,14 @@ class _Object(Struct):
 
 @dataclass(frozen=True, slots=True)
 class WaitingPod:
-    """A pod without a node; `told` counts the nodes by the reasons of ours that it was refused for.
+    """A pod without a node; refusals counts the nodes by our reasons in kube-scheduler's message.
 
     was_judged: a scheduler has tried it in vain, and said why.
     """
 
     pod: Pod
     was_judged: bool
-    told: dict[str, int]
+    refusals: dict[str, int]
 
 
 def waiting_pods(connection: Connection) -> Iterator[WaitingPod]:
@@ -127,4 +127,4 @@ def _waiting(raw: Raw) -> WaitingPod | None:
         return None
     conditions = (other.status.conditions if other.status else None) or ()
     said = next((each for each in conditions if each and each.type == _SCHEDULED), None)
-    return WaitingPod(pod, said is not None, told_reasons((said and said.message) or ""))
+    return WaitingPod(pod, said is not None, counted_reasons((said and said.message) or ""))

@@ -182,7 +182,7 @@ class Requeue:
 
     def _remember(self, waiting: WaitingPod) -> bool:
         """Remember a pod as if it had just been refused; requeue it if it would now pass."""
-        if waiting.was_judged and not waiting.told:
+        if waiting.was_judged and not waiting.refusals:
             # The scheduler that tried it did not ask us, or had no node left to ask about.
             return False
         pod = waiting.pod
@@ -193,7 +193,7 @@ class Requeue:
             if nodes[None]:
                 self._refused.admit(pod)
                 return False
-        elif nodes[None] and any(nodes[text] < count for text, count in waiting.told.items()):
+        elif nodes[None] and any(nodes[text] < count for text, count in waiting.refusals.items()):
             # Some of the nodes that it was refused for would pass now.
             self._waiting.setdefault(pod.uid or f"{pod.namespace}/{pod.name}", 0)
         return True

@@ -109,7 +109,7 @@ class DebugRoutes:
         Raises BadRequestError, NotFoundError, UndecidedError.
         """
         namespace, name = pod_key(text)
-        with self._turn.given_up():
+        with self._turn.released():
             pod = self._service.find_pod(namespace, name)
             rules = self._service.rules_of_namespace(namespace) if pod else None
         if pod is None:

@@ -68,7 +68,7 @@ class Turn:
         self._lock.release()
 
     @contextlib.contextmanager
-    def given_up(self) -> Iterator[None]:
+    def released(self) -> Iterator[None]:
         """Let others have the turn while this page waits, as for the API server."""
         self._lock.release()
         try:

@@ -97,7 +97,7 @@ def test_what_is_remembered_has_a_limit(limit: str, monkeypatch: pytest.MonkeyPa
         assert texts(verdicts(shapes, each)) == judged(each, SHAPES, Pod())
         tables = shapes._memo.tables.values()
         reasons = sum(len(table.reasons) for table in tables)
-        assert reasons == shapes._memo.told
+        assert reasons == shapes._memo.reasons
         assert {"MAX_TABLES": len(tables), "MAX_REASONS": reasons}[limit] <= 40
 
 
@@ -111,7 +111,7 @@ def test_a_table_that_is_extended_counts_once(monkeypatch: pytest.MonkeyPatch) -
         shapes = Shapes(SHAPES[:count], shapes)
         verdicts(shapes, one)
         tables = shapes._memo.tables.values()
-        assert shapes._memo.told == sum(len(table.reasons) for table in tables)
+        assert shapes._memo.reasons == sum(len(table.reasons) for table in tables)
         assert len(tables) == 2
 
 

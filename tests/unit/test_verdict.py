@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from extender import verdict
 from extender.objects import Taint
-from extender.verdict import Code, Reason, told_reasons
+from extender.verdict import Code, Reason, counted_reasons
 
 names = st.sampled_from(["kata", "gvisor-2", "a.b"])
 keys = st.sampled_from(["sandbox", "node.example.com/runtime", "k8s.io/x_y"])
@@ -91,11 +91,11 @@ def test_each_code_is_ours_or_kube_scheduler_s() -> None:
 def test_whatever_kube_scheduler_joins_is_told_apart(
     counted: dict[str, int], others: dict[str, int], order: random.Random, tail: str
 ) -> None:
-    """For all sets of reasons, ours and others: told_reasons undoes FitError.Error()."""
+    """For all sets of reasons, ours and others: counted_reasons undoes FitError.Error()."""
     parts = [f"{count} {text}" for text, count in (counted | others).items()]
     order.shuffle(parts)
     message = f"0/9 nodes are available: {', '.join(parts)}.{tail}"
-    assert told_reasons(message) == counted
-    assert told_reasons(message.replace("RuntimeClass", "class")) == Counter(
+    assert counted_reasons(message) == counted
+    assert counted_reasons(message.replace("RuntimeClass", "class")) == Counter(
         {text: n for text, n in counted.items() if "RuntimeClass" not in text}
     )
