@@ -42,6 +42,18 @@ REASONS: dict[Code, list[st.SearchStrategy[Reason]]] = {
             st.sampled_from(["user namespaces", "recursive read-only mounts"]),
         )
     ],
+    Code.CONDITION: [
+        st.builds(
+            verdict.condition_lacking,
+            names,
+            st.tuples(
+                st.sampled_from(["KataReady", "a.b/c"]), st.sampled_from(["True", "Unknown"])
+            ),
+        )
+    ],
+    Code.UNSUPPORTED: [
+        st.builds(verdict.unsupported, names, st.sampled_from(["host-network", "resource:a.b/gpu"]))
+    ],
     Code.CONFLICT: [st.builds(verdict.selector_conflict, names, keys, values, values)],
     Code.NOT_FOUND: [st.builds(verdict.not_found, names)],
     Code.OS: [
