@@ -23,6 +23,7 @@ import yaml
 from tests.config.kustomize import objects_of, printed, the
 from tests.config.shipped import FOLDER, containers, documents, name_of, scheduler_configurations
 from tests.e2e.cluster import Cluster, Program, free_ports
+from tests.e2e.policies import MARK, needs_mutating_policies
 from tests.fakes.apiserver import NODES
 from tests.processes import Server, running, until
 
@@ -240,6 +241,8 @@ def way(file: Path, request: pytest.FixtureRequest, tmp_path: Path) -> Way:
     """On a cluster with the admission plugin or without, as the configuration is made for."""
     plugin = "beside" if "beside" in name_of(file) else "instead"
     where: Cluster = request.getfixturevalue(plugin)
+    if re.match("second-scheduler/.*marked", name_of(file)):
+        needs_mutating_policies(where)  # it brings the policy that marks pods
     for name in ("kata", "gvisor"):
         where.add_class(name, name, {"sandbox": name})
     where.add_class("wasm", "spin")
@@ -254,7 +257,14 @@ def _scheduler_name(file: Path) -> str:
 
 
 def _add_pod(where: Cluster, file: Path, name: str, runtime_class: str | None = None) -> None:
-    where.add_pod(name, runtime_class, schedulerName=_scheduler_name(file))
+    """Marked, where the configuration has kube-scheduler ask about marked pods only."""
+    more: Json = {}
+    if "marked" in name_of(file):
+        resources = {kind: {MARK: "1"} for kind in ("requests", "limits")}
+        more["containers"] = [
+            {"name": "c", "image": "registry.example/none", "resources": resources}
+        ]
+    where.add_pod(name, runtime_class, schedulerName=_scheduler_name(file), **more)
 
 
 @_ALL
