@@ -96,6 +96,10 @@ bench-live: $(READY) ## Following a cluster of 65,000 nodes: start, heartbeats, 
 bench-scheduler: $(LOADTEST_READY) ## Pods a second of the real kube-scheduler; FLAGS="--quick"
 	$(LOADTEST)/bin/python -m loadtest.scheduler $(FLAGS)
 
+.PHONY: bench-usage
+bench-usage: $(READY) ## What pods, classes, can-delete, rollout and --watch-pods cost with 100,000 pods
+	$(BIN)/python -m loadtest.usage $(FLAGS)
+
 .PHONY: bench-docs
 bench-docs: $(LOADTEST_READY) ## Put the output of the benchmarks into docs/performance.md
 	$(LOADTEST)/bin/python -m loadtest.publish

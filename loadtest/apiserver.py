@@ -16,13 +16,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
+from extender.cluster import kinds
 from loadtest.generator import Cluster, Json, add_cluster_flags, cluster_of, go_json
+from loadtest.pods import Pods
 
 NODES: Final = "/api/v1/nodes"
+PODS: Final = "/api/v1/pods"
+NAMESPACES: Final = "/api/v1/namespaces"
 RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
+
+WORKLOADS: Final = {each.path: each.name for each in kinds.WORKLOADS}
 
 _VERSION: Final = b"@version@"
 _PAGE: Final = 500
+_BOUND: Final = b'"nodeName":'
 _BOOKMARK: Final = (
     b'{"type":"BOOKMARK","object":{"kind":"%b","metadata":{"resourceVersion":"%d",'
     b'"annotations":{"k8s.io/initial-events-end":"true"}}}}\n'
@@ -40,16 +47,27 @@ class Behaviour:
 class Contents:
     """The objects, encoded once; a version is put in as they are sent."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, pods: int = 0) -> None:
         indexes = range(cluster.spec.nodes)
-        self.objects: dict[str, list[bytes]] = {
+        self.objects: dict[str, Sequence[bytes]] = {
             NODES: [_encoded("Node", "v1", cluster.node(each, fat=True)) for each in indexes],
             RUNTIME_CLASSES: [
                 _encoded("RuntimeClass", "node.k8s.io/v1", each)
                 for each in cluster.runtime_classes()
             ],
+            PODS: Pods(cluster, pods),
+            NAMESPACES: [],
+            **{path: [] for path in WORKLOADS},
         }
-        self.kinds = {NODES: b"Node", RUNTIME_CLASSES: b"RuntimeClass"}
+        self.kinds = {
+            NODES: b"Node",
+            RUNTIME_CLASSES: b"RuntimeClass",
+            PODS: b"Pod",
+            NAMESPACES: b"Namespace",
+            **{path: kind.encode() for path, kind in WORKLOADS.items()},
+        }
+        self.requests = 0
+        self.sent = 0
         self.lock = threading.Lock()
         self.version = 1000
 
@@ -99,14 +117,20 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
         query = dict(parse_qsl(parts.query))
+        contents = self.server.contents
+        if parts.path == "/counts":
+            self._whole(b"%d %d" % (contents.requests, contents.sent))
+            return
+        contents.requests += 1
         if parts.path not in self.server.contents.objects:
             self._whole(b'{"kind":"Status","code":404}', 404)
         elif query.get("watch") == "true":
             self._watch(parts.path, query)
         else:
-            self._page(parts.path, int(query.get("continue", "0")))
+            pending = query.get("fieldSelector", "").startswith("spec.nodeName=,")
+            self._page(parts.path, int(query.get("continue", "0")), pending=pending)
 
-    def _page(self, path: str, first: int) -> None:
+    def _page(self, path: str, first: int, *, pending: bool) -> None:
         items = self.server.contents.objects[path]
         last = first + _PAGE
         more = b',"continue":"%d"' % last if last < len(items) else b""
@@ -115,7 +139,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.contents.version,
             more,
         )
-        versioned = (each.replace(_VERSION, b"1000", 1) for each in items[first:last])
+        page = [each for each in items[first:last] if not pending or _BOUND not in each]
+        versioned = (each.replace(_VERSION, b"1000", 1) for each in page)
         self._whole(head + b",".join(versioned) + b"]}")
 
     def _whole(self, body: bytes, status: int = 200) -> None:
@@ -123,6 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+        self.server.contents.sent += len(body)
 
     def _watch(self, path: str, query: dict[str, str]) -> None:
         contents = self.server.contents
@@ -172,6 +198,14 @@ class ApiServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def counts(self) -> tuple[int, int]:
+        """Requests answered, and bytes of whole answers sent."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection.request("GET", "/counts")
+        requests, sent = connection.getresponse().read().split()
+        connection.close()
+        return int(requests), int(sent)
+
     def behave(self, **behaviour: object) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         query = "&".join(f"{name}={value}" for name, value in behaviour.items())
@@ -181,12 +215,13 @@ class ApiServer:
 
 
 @contextmanager
-def apiserver(cluster: Cluster) -> Iterator[ApiServer]:
+def apiserver(cluster: Cluster, pods: int = 0) -> Iterator[ApiServer]:
     """Start one in a process of its own; that takes a while for many nodes."""
     spec = cluster.spec
     flags = (
         *("--nodes", spec.nodes, "--shapes", spec.shapes),
         *("--runtimeclasses", spec.runtime_classes, "--seed", spec.seed),
+        *("--pods", pods),
     )
     command = [sys.executable, "-m", "loadtest.apiserver", *map(str, flags)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
@@ -200,7 +235,9 @@ def apiserver(cluster: Cluster) -> Iterator[ApiServer]:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m loadtest.apiserver", description=__doc__)
     add_cluster_flags(parser, nodes=100)
-    contents = Contents(cluster_of(parser.parse_args(argv)))
+    parser.add_argument("--pods", type=int, default=0, help="pods of the cluster")
+    flags = parser.parse_args(argv)
+    contents = Contents(cluster_of(flags), flags.pods)
     server = _Server(contents)
     print(server.server_port, flush=True)
     server.serve_forever()

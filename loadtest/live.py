@@ -45,7 +45,7 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def _kubeconfig(folder: str, api: ApiServer) -> str:
+def kubeconfig(folder: str, api: ApiServer) -> str:
     file = Path(folder) / f"kubeconfig-{api.port}"
     named = {"name": "it"}
     file.write_text(
@@ -62,7 +62,7 @@ def _kubeconfig(folder: str, api: ApiServer) -> str:
 
 def _command(folder: str, api: ApiServer, watch_list: bool) -> list[str]:
     program = str(Path(sys.executable).with_name("runtimeclass-extender"))
-    flags = ["--kubeconfig", _kubeconfig(folder, api), f"--watch-list={str(watch_list).lower()}"]
+    flags = ["--kubeconfig", kubeconfig(folder, api), f"--watch-list={str(watch_list).lower()}"]
     return [program, "serve", "--bind", "127.0.0.1:0", *flags]
 
 
@@ -194,7 +194,7 @@ def _restarts(folder: str, progress: Progress) -> Rows:
         reflector = Reflector(
             NODES,
             NodeFeed(SnapshotStore()),
-            ApiConnection(ClusterConfig(_kubeconfig(folder, api))),
+            ApiConnection(ClusterConfig(kubeconfig(folder, api))),
             ListWatch(Backoff(time.monotonic)),
             counter,
             pause=lambda event, seconds: False,

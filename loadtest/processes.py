@@ -102,18 +102,21 @@ class Server:
         return [int(pid) for pid in Path(children).read_text().split()]
 
 
+def program() -> str:
+    """The command, as a user of this Python environment has it."""
+    return str(Path(sys.executable).with_name("runtimeclass-extender"))
+
+
 def serve_command(manifests: Path, *flags: str) -> list[str]:
     """The service, as a user of this Python environment starts it."""
-    program = str(Path(sys.executable).with_name("runtimeclass-extender"))
     bind = ["--bind", "127.0.0.1:0"]
-    return [program, "serve", *bind, "--manifests", str(manifests), *flags]
+    return [program(), "serve", *bind, "--manifests", str(manifests), *flags]
 
 
 def webhook_command(manifests: Path, *flags: str) -> list[str]:
     """The admission webhook, as a user of this Python environment starts it."""
-    program = str(Path(sys.executable).with_name("runtimeclass-extender"))
     bind = ["--bind", "127.0.0.1:0"]
-    return [program, "webhook", *bind, "--manifests", str(manifests), *flags]
+    return [program(), "webhook", *bind, "--manifests", str(manifests), *flags]
 
 
 def plain_command(manifests: Path) -> list[str]:
