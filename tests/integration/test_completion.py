@@ -107,6 +107,15 @@ NO_FILES: Final = 4
             NO_FILES,
             id="a pod of a namespace",
         ),
+        pytest.param(
+            ["can-delete", "--manifests", CLUSTER, "k"], ["kata"], NO_FILES, id="a class to delete"
+        ),
+        pytest.param(
+            ["rollout", "--manifests", CLUSTER, "kata", "g"], ["gvisor"], NO_FILES, id="a new class"
+        ),
+        pytest.param(
+            ["pods", "--manifests", CLUSTER, "--class", "ka"], ["kata"], NO_FILES, id="pods' class"
+        ),
         pytest.param(["nodes", "--kubeconfig", "/none", "k"], [], NO_FILES, id="no such cluster"),
         pytest.param(["nodes", "--limit", "x", "k"], [], NO_FILES, id="a wrong flag before"),
         pytest.param(["completion", ""], ["bash", "zsh", "fish"], NO_FILES, id="a shell"),
