@@ -70,6 +70,12 @@ def _rollout() -> Command:
     return ROLLOUT
 
 
+def _render() -> Command:
+    from extender.commands.rendering import RENDER
+
+    return RENDER
+
+
 def _completion() -> Command:
     from extender.commands.completion import COMPLETION
 
@@ -84,6 +90,7 @@ PLUGIN_COMMANDS: Final[Mapping[str, Entry]] = {
     "classes": Entry("what each RuntimeClass is used for", _classes),
     "can-delete": Entry("whether anything uses a RuntimeClass", _can_delete),
     "rollout": Entry("how far a RuntimeClass's replacement has come", _rollout),
+    "render": Entry("prints objects with their pods as admission would make them", _render),
     "completion": Entry("prints what completes these commands in bash, zsh or fish", _completion),
 }
 

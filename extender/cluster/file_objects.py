@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+import msgspec
 from msgspec import Raw
 
 from extender.cluster.manifests import MAX_LISTS, ManifestError, documents_of, head_of
 from extender.cluster.yaml_places import Lines, Path, decoded, placed_documents
-from extender.decoding import DecodeError
+from extender.decoding import DecodeError, decode
 from extender.yaml_documents import YamlError
 
 
@@ -35,6 +37,22 @@ class GivenFile:
     objects: list[FileObject] = field(repr=False)
     #: Documents of any kind; an empty file has none.
     documents: int
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it is JSON: one document, without comments."""
+        if self.text.lstrip()[:1] != b"{":
+            return False
+        try:
+            msgspec.json.decode(self.text, type=Raw)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+        return True
+
+    def plain_documents(self) -> dict[int, dict[str, Any]]:
+        """Those that are objects, by number."""
+        found = documents_of(self.text, skip_others=True)
+        return {number: decode(document, dict) for number, document in found}
 
     def lines(self, wanted: Iterable[tuple[FileObject, Path]]) -> Mapping[tuple[int, Path], int]:
         """The line of each path within its object, by document and whole path.

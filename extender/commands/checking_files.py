@@ -1,36 +1,35 @@
 """check -f: judges pods and templates of workloads before they reach the cluster."""
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from extender import __version__
-from extender.admission.namespace_rules import NamespaceRules, rules_of
 from extender.checks.finding import Finding, Severity
 from extender.checks.judging import Admission, Judge
 from extender.checks.located import LocatedFinding
 from extender.checks.offers import OFFER_GROUPS, check_offer, offer_of
 from extender.checks.placing import Placing
-from extender.checks.template_places import Found, Place, Template
+from extender.checks.template_places import Found, Place
 from extender.cluster.file_objects import FileObject, GivenFile
-from extender.cluster.manifests import ManifestError, Manifests, take_document
+from extender.cluster.manifests import Manifests
 from extender.cluster.misspelt import misspelt_fields, misspelt_kind
 from extender.commands.arguments import PLUGIN, policy_of, source_of
-from extender.commands.cluster_state import (
-    ClusterState,
-    NotAllowedError,
-    has_cluster,
-    load_cluster,
-    state_of,
-)
 from extender.commands.given_files import add_file_flags, given_files
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, screen, warn
 from extender.commands.progress import Progress
+from extender.commands.surroundings import (
+    SURROUNDINGS,
+    cluster_around,
+    namespace_rules,
+    subject_of,
+    take_surroundings,
+    template_in,
+)
 from extender.decoding import WORKLOAD_GROUPS, DecodeError, decode
-from extender.decoding.workloads import template_path
 from extender.flags import CommandParser, UsageError
 from extender.printing.junit import junit_text
 from extender.printing.located_findings import located_document, located_text
@@ -40,9 +39,6 @@ from extender.verdict import shown
 
 #: Formats beside table and json.
 FILE_OUTPUTS: Final = ("sarif", "junit")
-
-#: What a file may bring along that its workloads are judged by.
-_SURROUNDINGS: Final = {"RuntimeClass": "node.k8s.io", "Node": "", "Namespace": ""}
 
 #: Groups in which a kind that looks like one of ours is taken for misspelt.
 _OUR_GROUPS: Final = frozenset({"", "apps", "batch", "node.k8s.io"})
@@ -85,13 +81,13 @@ def check_files(program: str, flags: argparse.Namespace) -> int:
     ):
         for file in given_files(flags.filename, recursive=flags.recursive):
             judged.files.append(file)
-            _take_surroundings(file, brought)
+            take_surroundings(file, brought)
     if not any(each.documents for each in judged.files):
         raise UsageError(f"-f {flags.filename[0]}: holds no object: nothing was checked")
-    state = _state(flags, brought, progress)
+    state = cluster_around(source_of(flags), brought, progress)
     for warning in state.warnings:
         warn(program, warning)
-    rules = _rules(program, state, brought)
+    rules = namespace_rules(program, state, brought)
     admission = Admission(state.snapshot.runtime_classes, rules, flags.default_class)
     placing = None
     if state.snapshot.nodes:
@@ -140,40 +136,6 @@ def _count(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _take_surroundings(file: GivenFile, brought: Manifests) -> None:
-    """RuntimeClasses, Nodes and Namespaces that come with the workloads. Raises UsageError."""
-    for each in file.objects:
-        if _SURROUNDINGS.get(each.kind) == each.group:
-            try:
-                take_document(each.raw, brought)
-            except (ManifestError, DecodeError) as error:
-                raise UsageError(f"{file.name}: {error}") from None
-
-
-def _state(flags: argparse.Namespace, brought: Manifests, progress: Progress) -> ClusterState:
-    source = source_of(flags)
-    alone = bool(brought.runtime_classes or brought.nodes)
-    if alone and not source.is_given and not has_cluster():
-        return state_of(brought)
-    return load_cluster(source, progress, brought=brought)
-
-
-def _rules(
-    program: str, state: ClusterState, brought: Manifests
-) -> Callable[[str], NamespaceRules] | None:
-    try:
-        namespaces = {**state.namespaces(), **brought.namespaces}
-    except NotAllowedError as error:
-        warn(program, f"left out what namespaces allow: {error}")
-        return None
-
-    def rules(namespace: str) -> NamespaceRules:
-        found = namespaces.get(namespace)
-        return rules_of(namespace, found.annotations if found else {})
-
-    return rules
-
-
 class _Checker:
     """Judges one object of a file after the other."""
 
@@ -190,24 +152,17 @@ class _Checker:
         if OFFER_GROUPS.get(each.kind) == each.group:
             offer = offer_of(each.raw, each.kind)
             return f"{each.kind} {shown(offer.name)}", [*check_offer(offer, self._classes)]
-        path = template_path(each.kind)
-        if path is None or each.group != WORKLOAD_GROUPS.get(each.kind, ""):
+        template = template_in(each, self._namespace)
+        if template is None:
             return self._misspelt_kind(each)
-        plain: dict[str, Any] = decode(each.raw, dict, each.kind)
-        metadata = plain.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
-        name = str(metadata.get("name") or metadata.get("generateName") or "")
-        namespace = str(metadata.get("namespace") or self._namespace)
-        subject = f"{each.kind} {shown(namespace)}/{shown(name)}"
-        pod = _pod(plain, path)
-        template = Template(each.kind, namespace, name, path, pod)
+        plain = decode(each.raw, dict)
         found = [*_misspelt(plain, each.kind), *self._judge.findings(template)]
-        return subject, found
+        return subject_of(template), found
 
     def _misspelt_kind(self, each: FileObject) -> tuple[str, list[Found]] | None:
-        if each.group not in _OUR_GROUPS or each.kind in _SURROUNDINGS:
+        if each.group not in _OUR_GROUPS or each.kind in SURROUNDINGS:
             return None
-        meant = misspelt_kind(each.kind, [*WORKLOAD_GROUPS, "Pod", *_SURROUNDINGS])
+        meant = misspelt_kind(each.kind, [*WORKLOAD_GROUPS, "Pod", *SURROUNDINGS])
         if not meant or meant == each.kind:
             return None
         finding = Finding(
@@ -218,18 +173,6 @@ class _Checker:
             f"kind: {meant}",
         )
         return f"{shown(each.kind)}", [(finding, ("kind",))]
-
-
-def _pod(plain: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """The template. Raises DecodeError where there is none."""
-    found: Any = plain
-    for depth, step in enumerate(path, 1):
-        found = found.get(step)
-        if not isinstance(found, dict):
-            kind = "missing" if found is None else f"expected `object`, got {type(found).__name__}"
-            raise DecodeError(f"{'.'.join(path[:depth])}: {kind}")
-    assert isinstance(found, dict)
-    return found
 
 
 def _misspelt(plain: object, kind: str) -> Iterator[Found]:

@@ -29,9 +29,11 @@ def add_file_flags(parser: CommandParser, help: str) -> None:
     )
 
 
-def given_files(names: Sequence[str], *, recursive: bool) -> Iterator[GivenFile]:
-    """The files one by one. Raises UsageError."""
-    left = MAX_GIVEN_BYTES
+def given_files(
+    names: Sequence[str], *, recursive: bool, limit: int = MAX_GIVEN_BYTES
+) -> Iterator[GivenFile]:
+    """The files one by one, of `limit` bytes together. Raises UsageError."""
+    left = limit
     if names.count(STDIN) > 1:
         raise UsageError("-f -: standard input can be read once only")
     for name in names:

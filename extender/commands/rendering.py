@@ -1,0 +1,189 @@
+"""render: the objects of files with their pods as admission would make them."""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from extender.admission.admitted import admitted_spec, reviewed
+from extender.admission.merging import AdmissionRefusal, Merge
+from extender.checks.judging import Admission
+from extender.checks.template_places import Template
+from extender.cluster.file_objects import FileObject, GivenFile
+from extender.cluster.manifests import Manifests
+from extender.cluster.yaml_editing import Edit, dumped, edited
+from extender.cluster.yaml_places import Path, decoded
+from extender.commands.arguments import PLUGIN, Command, source_of
+from extender.commands.given_files import add_file_flags, given_files
+from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, warn
+from extender.commands.progress import Progress
+from extender.commands.surroundings import (
+    cluster_around,
+    namespace_rules,
+    subject_of,
+    take_surroundings,
+    template_in,
+)
+from extender.decoding import DecodeError
+from extender.flags import CommandParser, UsageError
+from extender.printable import printable
+from extender.streams import say, write_out
+
+#: Bytes of all files: their values and places are held at the same time.
+MAX_RENDERED_BYTES: Final = 32 * 2**20
+
+Json = dict[str, Any]
+
+
+def _add_flags(parser: CommandParser) -> None:
+    add_file_flags(parser, "print its objects as admission would make their pods")
+    parser.add_argument(
+        "-o", "--output", choices=("yaml", "json"), help="what is printed; as each file has it"
+    )
+    parser.add_argument("-n", "--namespace", metavar="NAME", help="of objects that name none")
+    parser.add_argument(
+        "--merge",
+        choices=[each.value for each in Merge],
+        default=Merge.ALL.value,
+        help="tolerations: overhead and tolerations only, as from the webhook with this flag",
+    )
+    parser.boolean_flag(
+        "--default-class",
+        default=False,
+        help="give pods that name no RuntimeClass the default one of their namespace or cluster",
+    )
+
+
+@dataclass(slots=True)
+class _Rendered:
+    """A file and what is changed of it; documents are those that are objects, by number."""
+
+    file: GivenFile
+    documents: dict[int, Json]
+    edits: list[Edit] = field(default_factory=list)
+
+    def change(self, each: FileObject, place: Path, after: Json) -> None:
+        """Put a spec in the place of one."""
+        parent: Any = self.documents[each.document]
+        *above, last = (*each.place, *place)
+        for step in above:
+            parent = parent[step]
+        self.edits.append(Edit(each.document, (*above, last), parent[last], after))
+        parent[last] = after
+
+
+def _render(program: str, flags: argparse.Namespace) -> int:
+    """Exit code 1 where admission would refuse a pod. Raises UsageError."""
+    program = f"{program} render"
+    if not flags.filename:
+        raise UsageError("-f FILE is needed; - is standard input")
+    progress = Progress()
+    brought = Manifests()
+    files = []
+    for file in given_files(flags.filename, recursive=flags.recursive, limit=MAX_RENDERED_BYTES):
+        files.append(file)
+        take_surroundings(file, brought)
+    if not any(each.documents for each in files):
+        raise UsageError(f"-f {flags.filename[0]}: holds no object: nothing was rendered")
+    state = cluster_around(source_of(flags), brought, progress, nodes=False)
+    for warning in state.warnings:
+        warn(program, warning)
+    rules = namespace_rules(program, state, brought) if flags.default_class else None
+    admission = Admission(state.snapshot.runtime_classes, rules, flags.default_class)
+    of_nobody = state.namespace if program.startswith(PLUGIN) else "default"
+    renderer = _Renderer(admission, Merge(flags.merge), flags.namespace or of_nobody)
+    refused = 0
+    texts = []
+    for file in files:
+        rendered, refusals = renderer.render(file)
+        for line, text in refusals:
+            say(f"{program}: {printable(file.name)}:{line}: {printable(text)}")
+        refused += len(refusals)
+        texts.append(_text(program, rendered, flags.output))
+    write_out("".join(_joined(texts)))
+    return EXIT_DOES_NOT_FIT if refused else EXIT_FITS
+
+
+class _Renderer:
+    """Renders one file after the other."""
+
+    def __init__(self, admission: Admission, merge: Merge, namespace: str) -> None:
+        self._admission = admission
+        self._merge = merge
+        self._namespace = namespace
+
+    def render(self, file: GivenFile) -> tuple[_Rendered, list[tuple[int, str]]]:
+        """The file, and (line, what is said) of each pod that is refused. Raises UsageError."""
+        rendered = _Rendered(file, file.plain_documents())
+        refused: list[tuple[FileObject, Path, str]] = []
+        for each in file.objects:
+            try:
+                template = template_in(each, self._namespace)
+                if template is None:
+                    continue
+                spec = self._spec(template)
+            except DecodeError as error:
+                line = file.lines([(each, ())])[each.document, each.place]
+                what = str(error).lstrip(".")
+                raise UsageError(f"{file.name}:{line}: {each.kind}: {what}") from None
+            if isinstance(spec, AdmissionRefusal):
+                place = template.spec("runtimeClassName")
+                refused.append((each, place, f"{subject_of(template)}: {spec.text}"))
+            elif spec is not None and spec is not template.pod["spec"]:
+                rendered.change(each, template.spec(), spec)
+        lines = file.lines((each, place) for each, place, _ in refused)
+        return rendered, [
+            (lines[each.document, each.place + place], text) for each, place, text in refused
+        ]
+
+    def _spec(self, template: Template) -> Json | AdmissionRefusal | None:
+        """The spec as admission makes it; the same object, or None, where nothing changes."""
+        pod = reviewed(template.pod)
+        if not pod.has_spec:
+            return None
+        spec: Json = template.pod["spec"]
+        given = self._admission.given(pod, template.namespace)
+        name = pod.runtime_class_name if given is None else given
+        runtime_class = self._admission.runtime_classes.get(name or "")
+        return admitted_spec(spec, pod, runtime_class, self._merge, given)
+
+
+def _text(program: str, rendered: _Rendered, output: str | None) -> tuple[str, bool]:
+    """(the file as it is printed, whether that is JSON)"""
+    file = rendered.file
+    documents = rendered.documents
+    if output == "json" or (output is None and file.is_json):
+        return "".join(map(_json, documents.values())), True
+    if file.is_json:
+        return "---\n".join(map(dumped, documents.values())), False
+    text, anew = edited(decoded(file.text), rendered.edits, documents)
+    for number in anew:
+        warn(
+            program,
+            f"{printable(file.name)}: document {number + 1} is written anew, without its comments:"
+            " what changes is shared by anchors, or written in a way that can't be added to",
+        )
+    return text, False
+
+
+def _json(document: Json) -> str:
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def _joined(texts: list[tuple[str, bool]]) -> Iterator[str]:
+    """The files as one stream: JSON one after the other, YAML with marks between documents."""
+    all_json = all(is_json for _, is_json in texts)
+    for index, (text, _) in enumerate(texts):
+        if index and not all_json and not text.startswith("---"):
+            yield "---\n"
+        yield text if text.endswith("\n") or not text else f"{text}\n"
+
+
+RENDER: Final = Command(
+    "render",
+    "Prints the objects of files with their pods as admission would make them.",
+    _add_flags,
+    _render,
+)

@@ -1,0 +1,96 @@
+"""The cluster that the objects of -f meet: what they bring along, and what there is."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from extender.admission.namespace_rules import NamespaceRules, rules_of
+from extender.checks.template_places import Template
+from extender.cluster.file_objects import FileObject, GivenFile
+from extender.cluster.manifests import ManifestError, Manifests, take_document
+from extender.cluster.source_options import SourceOptions
+from extender.commands.cluster_state import (
+    ClusterState,
+    NotAllowedError,
+    has_cluster,
+    load_cluster,
+    state_of,
+)
+from extender.commands.output import warn
+from extender.commands.progress import Progress
+from extender.decoding import WORKLOAD_GROUPS, DecodeError, decode
+from extender.decoding.workloads import template_path
+from extender.flags import UsageError
+from extender.verdict import shown
+
+#: What a file may bring along that its workloads are judged by.
+SURROUNDINGS: Final = {"RuntimeClass": "node.k8s.io", "Node": "", "Namespace": ""}
+
+
+def take_surroundings(file: GivenFile, brought: Manifests) -> None:
+    """RuntimeClasses, Nodes and Namespaces that come with the workloads. Raises UsageError."""
+    for each in file.objects:
+        if SURROUNDINGS.get(each.kind) == each.group:
+            try:
+                take_document(each.raw, brought)
+            except (ManifestError, DecodeError) as error:
+                raise UsageError(f"{file.name}: {error}") from None
+
+
+def cluster_around(
+    source: SourceOptions, brought: Manifests, progress: Progress, *, nodes: bool = True
+) -> ClusterState:
+    """The cluster with what files bring, or that alone where there is none. Raises UsageError."""
+    alone = bool(brought.runtime_classes or brought.nodes)
+    if alone and not source.is_given and not has_cluster():
+        return state_of(brought)
+    return load_cluster(source, progress, nodes=nodes, brought=brought)
+
+
+def namespace_rules(
+    program: str, state: ClusterState, brought: Manifests
+) -> Callable[[str], NamespaceRules] | None:
+    """None, with a warning, where namespaces may not be listed."""
+    try:
+        namespaces = {**state.namespaces(), **brought.namespaces}
+    except NotAllowedError as error:
+        warn(program, f"left out what namespaces allow: {error}")
+        return None
+
+    def rules(namespace: str) -> NamespaceRules:
+        found = namespaces.get(namespace)
+        return rules_of(namespace, found.annotations if found else {})
+
+    return rules
+
+
+def template_in(each: FileObject, namespace: str) -> Template | None:
+    """The pod that an object makes, None for one that makes none; namespace is of nameless ones.
+
+    Raises DecodeError.
+    """
+    path = template_path(each.kind)
+    if path is None or each.group != WORKLOAD_GROUPS.get(each.kind, ""):
+        return None
+    plain: dict[str, Any] = decode(each.raw, dict)
+    metadata = plain.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    name = str(metadata.get("name") or metadata.get("generateName") or "")
+    own = str(metadata.get("namespace") or namespace)
+    return Template(each.kind, own, name, path, _pod(plain, path))
+
+
+def subject_of(template: Template) -> str:
+    """What an object is called: kind, namespace and name."""
+    return f"{template.kind} {shown(template.namespace)}/{shown(template.name)}"
+
+
+def _pod(plain: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """The template. Raises DecodeError where there is none."""
+    found: Any = plain
+    for depth, step in enumerate(path, 1):
+        found = found.get(step)
+        if not isinstance(found, dict):
+            kind = "missing" if found is None else f"expected `object`, got {type(found).__name__}"
+            raise DecodeError(f"{'.'.join(path[:depth])}: {kind}")
+    assert isinstance(found, dict)
+    return found

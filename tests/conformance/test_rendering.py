@@ -1,0 +1,111 @@
+"""render makes of pods what the in-tree RuntimeClass plugin of Kubernetes v1.36.2 makes."""
+
+import json
+import re
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from extender.admission.admitted import admitted_spec, reviewed
+from extender.admission.merging import AdmissionRefusal
+from extender.validation import parse_quantity
+from tests.conformance.test_admission import ADMITTED, PREFIX, REFUSED
+from tests.processes import run
+from tests.reviews import runtime_class
+from tests.vectors_file import RECORDED, vectors
+
+Json = dict[str, Any]
+
+FIELDS: Final = ("nodeSelector", "tolerations", "overhead")
+
+#: What the plugin DefaultTolerationSeconds gives to every pod.
+_DEFAULTS: Final = [
+    {
+        "key": f"node.kubernetes.io/{state}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    }
+    for state in ("not-ready", "unreachable")
+]
+
+
+def of_class(spec: Json) -> Json:
+    """The fields that RuntimeClass admission has a hand in; amounts as numbers, "" as absent."""
+    tolerations = [
+        {name: value for name, value in each.items() if value != ""}
+        for each in spec.get("tolerations") or ()
+        if each not in _DEFAULTS
+    ]
+    overhead = spec.get("overhead") or {}
+    return {
+        "nodeSelector": spec.get("nodeSelector") or {},
+        "tolerations": tolerations,
+        "overhead": {name: parse_quantity(amount) for name, amount in overhead.items()},
+    }
+
+
+def by_name(documents: list[Json]) -> dict[str, Json]:
+    return {
+        each["metadata"].get("name") or each["metadata"]["generateName"]: each["spec"]
+        for each in documents
+    }
+
+
+@pytest.mark.parametrize("output", ["yaml", "json"])
+def test_recorded_pods_are_rendered_as_kube_apiserver_admitted_them(output: str) -> None:
+    pods = RECORDED / "admission/pods.yaml"
+    classes = ("--manifests", str(RECORDED / "runtimeclasses.yaml"))
+    result = run("render", "-f", str(pods), *classes, "-o", output)
+    assert result.returncode == 1
+    documents = (
+        list(yaml.safe_load_all(result.stdout)) if output == "yaml" else stream(result.stdout)
+    )
+    rendered, given = by_name(documents), by_name(list(yaml.safe_load_all(pods.read_text())))
+    assert rendered.keys() == given.keys() == ADMITTED.keys() | REFUSED.keys()
+    for name, spec in rendered.items():
+        if name in REFUSED:
+            assert spec == given[name]
+        else:
+            assert of_class(spec) == of_class(ADMITTED[name])
+            others = {key: value for key, value in spec.items() if key not in FIELDS}
+            assert others == {k: v for k, v in given[name].items() if k not in FIELDS}
+    told = dict(re.findall(r"Pod default/(\S+): (.*)", result.stderr))
+    assert told == REFUSED
+
+
+def stream(text: str) -> list[Json]:
+    """JSON documents one after the other."""
+    decoder, documents = json.JSONDecoder(), []
+    while text.strip():
+        document, end = decoder.raw_decode(text)
+        documents.append(document)
+        text = text[end:].lstrip()
+    return documents
+
+
+CASES: Final = [
+    case
+    for case in vectors("admission", "cases")
+    if case.values[0].get("operation", "CREATE") == "CREATE"
+    and not case.values[0].get("subresource")
+    and case.values[0]["phase"] != "validate"
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pods_of_the_vectors_are_rendered_as_they_are_admitted(case: Json) -> None:
+    classes = {each["metadata"]["name"]: each for each in case["runtime_classes"]}
+    pod = reviewed(case["pod"])
+    name = pod.runtime_class_name or ""
+    found = runtime_class(classes[name]) if name in classes else None
+    spec = admitted_spec(case["pod"]["spec"], pod, found)
+    expected = case["expect"]
+    if isinstance(spec, AdmissionRefusal):
+        assert not expected["allowed"] or case["phase"] == "mutate"
+        if not expected["allowed"]:
+            assert spec.text == PREFIX.sub("", expected["message"])
+        return
+    assert expected["allowed"]
+    assert of_class(spec) == of_class(expected["spec"])
