@@ -1,6 +1,7 @@
 """Tables fit, wrap and colour as they should."""
 
 import re
+import textwrap
 
 import pytest
 from hypothesis import given
@@ -64,3 +65,10 @@ def test_a_paragraph_is_indented_behind_its_mark() -> None:
     assert paragraph(Screen(20), "one two three four five", "  ", "- ") == (
         "- one two three four\n  five\n"
     )
+
+
+@given(st.text(" ab-é\n", max_size=12), st.integers(8, 14))
+def test_what_fits_is_what_textwrap_makes_of_it(text: str, width: int) -> None:
+    wrapped = textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False) or [""]
+    cell, *_ = table(Screen(width), ("H",), [[text]]).splitlines()[1:] or [""]
+    assert cell == wrapped[0].rstrip()
