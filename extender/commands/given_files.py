@@ -19,10 +19,11 @@ def add_file_flags(parser: CommandParser, help: str) -> None:
     parser.add_argument(
         "-f",
         "--filename",
-        action="append",
+        action="extend",
+        nargs="+",
         default=[],
         metavar="FILE",
-        help=f"{help}; a folder's files, - is standard input; repeatable",
+        help=f"{help}; of a folder its files, - is standard input; several after it, repeatable",
     )
     parser.boolean_flag(
         "--recursive", short="-R", default=False, help="the folders in folders of -f too"

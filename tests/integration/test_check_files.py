@@ -3,6 +3,9 @@
 import io
 import json
 import os
+import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -203,3 +206,35 @@ def test_without_the_right_to_list_namespaces_what_they_allow_is_left_out(tmp_pa
         result = run("check", "-f", str(FOLDER / "ledger.yaml"), *flags)
     assert result.returncode == 0
     assert "left out what namespaces allow" in result.stderr
+
+
+def test_the_hook_of_pre_commit_takes_the_files_that_follow() -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    program, *words = hook["entry"].split()
+    assert program == "runtimeclass-extender"
+    changed = [str(FOLDER / "api.yaml"), str(FOLDER / "checkout.yaml")]
+    result = run(*words, *CLUSTER, *hook["args"], *changed)
+    assert result.returncode == 1
+    assert f"{changed[1]}:14: Deployment default/checkout" in result.stdout
+    assert result.stdout.endswith("1 error in 2 objects of 2 files\n")
+
+
+def test_files_of_the_environment_are_read() -> None:
+    files = f"{FOLDER / 'api.yaml'}:{FOLDER / 'checkout.yaml'}"
+    environment = {"RUNTIMECLASS_EXTENDER_CHECK_FILENAME": files}
+    result = run("check", *CLUSTER, env=environment)
+    assert result.stdout.endswith("1 error in 2 objects of 2 files\n")
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="no jq in PATH")
+def test_an_export_cut_down_as_the_page_says_has_the_same_findings(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "before.md").read_text()
+    (program,) = re.findall(r"\| jq '(.*?)' > cluster.json", page, re.DOTALL)
+    files = (WORKLOADS / "cluster").iterdir()
+    items = [each for file in files for each in yaml.safe_load_all(file.read_text())]
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    cut = subprocess.run(["jq", program], input=listed, capture_output=True, text=True, check=True)
+    (tmp_path / "cluster.json").write_text(cut.stdout)
+    words = ("check", "-f", str(FOLDER), "-o", "json", "--manifests")
+    short, whole = run(*words, str(tmp_path / "cluster.json")), run(*words, CLUSTER[1])
+    assert (short.stdout, short.stderr) == (whole.stdout, whole.stderr)

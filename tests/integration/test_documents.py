@@ -12,7 +12,15 @@ from tests.processes import ROOT
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/explain.md", "docs/usage.md", "docs/verbs.md", "docs/webhook.md"]
+    "name",
+    [
+        "README.md",
+        "docs/before.md",
+        "docs/explain.md",
+        "docs/usage.md",
+        "docs/verbs.md",
+        "docs/webhook.md",
+    ],
 )
 def test_the_outputs_in_a_document_are_real(name: str) -> None:
     text = (ROOT / name).read_text()
