@@ -76,6 +76,12 @@ def _render() -> Command:
     return RENDER
 
 
+def _fit() -> Command:
+    from extender.commands.fitting import FIT
+
+    return FIT
+
+
 def _completion() -> Command:
     from extender.commands.completion import COMPLETION
 
@@ -91,6 +97,7 @@ PLUGIN_COMMANDS: Final[Mapping[str, Entry]] = {
     "can-delete": Entry("whether anything uses a RuntimeClass", _can_delete),
     "rollout": Entry("how far a RuntimeClass's replacement has come", _rollout),
     "render": Entry("prints objects with their pods as admission would make them", _render),
+    "fit": Entry("which RuntimeClasses could run a pod, best first", _fit),
     "completion": Entry("prints what completes these commands in bash, zsh or fish", _completion),
 }
 

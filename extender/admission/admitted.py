@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from extender.admission.json_patch import REQUIRED, required_json
 from extender.admission.merging import AdmissionRefusal, Changes, Merge, mutate, not_found, validate
 from extender.admission.pod import ReviewedPod
 from extender.objects import RuntimeClass, fields_of
@@ -13,7 +14,7 @@ from extender.objects import RuntimeClass, fields_of
 Json = dict[str, Any]
 
 #: What admission may change of a spec, in the order that it is written in.
-CHANGED_FIELDS: Final = ("runtimeClassName", "overhead", "nodeSelector", "tolerations")
+CHANGED_FIELDS: Final = ("runtimeClassName", "overhead", "nodeSelector", "tolerations", "affinity")
 
 
 def reviewed(pod: Mapping[str, Any]) -> ReviewedPod:
@@ -62,4 +63,9 @@ def _changed(spec: Json, changes: Changes, given: str | None) -> Json:
         own = spec.get("tolerations") or []
         kept = [own[place] for place in merged.kept]
         changed["tolerations"] = [*kept, *map(fields_of, merged.added)]
+    if changes.terms is not None:
+        affinity = spec.get("affinity") or {}
+        of_nodes = affinity.get("nodeAffinity") or {}
+        of_nodes = {**of_nodes, REQUIRED: required_json(changes.terms)}
+        changed["affinity"] = {**affinity, "nodeAffinity": of_nodes}
     return {**spec, **changed} if changed else spec

@@ -10,14 +10,17 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from extender.admission.joining_terms import Terms
 from extender.admission.merging import Changes, MergedTolerations
 from extender.admission.pod import ReviewedPod
-from extender.objects import fields_of
+from extender.objects import SelectorRequirement, SelectorTerm, fields_of
 
 #: Up to this many tolerations are appended one by one; kube-apiserver copies the list each time.
 MAX_APPENDED: Final = 16
 
 Operation = dict[str, object]
+
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def encode_patch(operations: list[Operation]) -> bytes:
@@ -35,6 +38,8 @@ def patch(pod: ReviewedPod, changes: Changes) -> list[Operation]:
         operations += _node_selector(pod, changes.node_selector)
     if changes.tolerations is not None:
         operations += _tolerations(pod, changes.tolerations)
+    if changes.terms is not None:
+        operations.append(_required_terms(pod, changes.terms))
     return operations
 
 
@@ -51,6 +56,32 @@ def _node_selector(pod: ReviewedPod, entries: Mapping[str, str]) -> list[Operati
     if pod.node_selector() is None:
         return [_add("/spec/nodeSelector", entries)]
     return [_add(pointer("spec", "nodeSelector", key), value) for key, value in entries.items()]
+
+
+def _required_terms(pod: ReviewedPod, terms: Terms) -> Operation:
+    """The affinity is made as far as it is not there; what else stands in it is left alone."""
+    affinity, of_nodes = pod.affinity()
+    required = required_json(terms)
+    if of_nodes:
+        return _add(f"/spec/affinity/nodeAffinity/{REQUIRED}", required)
+    if affinity:
+        return _add("/spec/affinity/nodeAffinity", {REQUIRED: required})
+    return _add("/spec/affinity", {"nodeAffinity": {REQUIRED: required}})
+
+
+def required_json(terms: Terms) -> dict[str, object]:
+    """A required node affinity of these terms, as the API writes it."""
+    return {"nodeSelectorTerms": [_term(each) for each in terms]}
+
+
+def _term(term: SelectorTerm) -> dict[str, list[dict[str, object]]]:
+    parts = {"matchExpressions": term.match_expressions, "matchFields": term.match_fields}
+    return {name: list(map(_requirement, part)) for name, part in parts.items() if part}
+
+
+def _requirement(each: SelectorRequirement) -> dict[str, object]:
+    fields: dict[str, object] = {"key": each.key, "operator": each.operator}
+    return {**fields, "values": list(each.values)} if each.values else fields
 
 
 def _tolerations(pod: ReviewedPod, merged: MergedTolerations) -> list[Operation]:

@@ -1,5 +1,7 @@
 """What admission changes in a pod for its RuntimeClass, and which pods it refuses.
 
+Beyond the plugin, what annotations of the class add: terms, and what its pods can't use.
+
 Upstream: plugin/pkg/admission/runtimeclass/admission.go, v1.36.2: setOverhead, setScheduling and
 validateOverhead, in this order and with its texts.
 """
@@ -11,8 +13,11 @@ from types import MappingProxyType
 from typing import Final
 
 from extender.admission.covering import surviving
+from extender.admission.joining_terms import Terms, TooManyTermsError, joined_terms
 from extender.admission.pod import ReviewedPod
+from extender.decoding.class_annotations import PREFIX, TERMS, UNSUPPORTED
 from extender.objects import RuntimeClass, Toleration
+from extender.predicates.class_rules import unsupported_words
 from extender.predicates.node_selector import conflicting_key
 from extender.validation import amounts_equal_in_pods, canonical_quantity
 from extender.validation.errors import go_quote
@@ -59,13 +64,14 @@ class MergedTolerations:
 class Changes:
     """The changes to a pod; what is None or empty stays as it is.
 
-    node_selector holds the entries the pod lacks.
+    node_selector holds the entries the pod lacks, terms all of the pod's required node affinity.
     """
 
     runtime_class_name: str | None = None
     overhead: Mapping[str, str] | None = None
     node_selector: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     tolerations: MergedTolerations | None = None
+    terms: Terms | None = None
 
 
 def not_found(name: str) -> AdmissionRefusal:
@@ -90,20 +96,51 @@ def mutate(
             overhead = {
                 name: canonical_quantity(text) for name, text in runtime_class.overhead.items()
             }
-    if not runtime_class.has_scheduling:
+    if not runtime_class.has_scheduling and runtime_class.rules is None:
         return Changes(overhead=overhead)
     of_pod_selector = pod.node_selector() or {}
     conflict = conflicting_key(of_pod_selector, runtime_class.node_selector)
     if conflict is not None:
         return _conflict(*conflict)
     node_selector = _NOTHING
+    terms: Terms | AdmissionRefusal | None = None
     if merge is Merge.ALL or pod.spreads_hard_by_node_affinity():
         node_selector = {
             key: value for key, value in runtime_class.node_selector if key not in of_pod_selector
         }
+        terms = _terms(pod, runtime_class)
+    if isinstance(terms, AdmissionRefusal):
+        return terms
+    tolerations = _merged(pod, runtime_class) if runtime_class.has_scheduling else None
     return Changes(
-        overhead=overhead, node_selector=node_selector, tolerations=_merged(pod, runtime_class)
+        overhead=overhead, node_selector=node_selector, tolerations=tolerations, terms=terms
     )
+
+
+def _terms(pod: ReviewedPod, runtime_class: RuntimeClass) -> Terms | AdmissionRefusal | None:
+    rules, about = runtime_class.rules, f'pod rejected: RuntimeClass "{runtime_class.name}"'
+    if rules is None:
+        return None
+    if rules.has_fault(TERMS):
+        return AdmissionRefusal(f"{about}: annotation {PREFIX}{TERMS} can't be read")
+    try:
+        return joined_terms(pod.required_terms(), rules)
+    except TooManyTermsError as error:
+        return AdmissionRefusal(f"{about}: its {TERMS} and the pod's node affinity make {error}")
+
+
+def unsupported(uses: frozenset[str], runtime_class: RuntimeClass) -> Sequence[str]:
+    """What the pod uses and the class says that its pods can't, a text each."""
+    name, rules = f'RuntimeClass "{runtime_class.name}"', runtime_class.rules
+    if rules is not None and rules.has_fault(UNSUPPORTED):
+        return [f"{name}: annotation {PREFIX}{UNSUPPORTED} can't be read"]
+    words = unsupported_words(uses, runtime_class)
+    return [f"{name}: {shown(word)} is unsupported" for word in words]
+
+
+def refused_for(texts: Sequence[str]) -> AdmissionRefusal:
+    """The pod is refused for this."""
+    return AdmissionRefusal(f"pod rejected: {'; '.join(texts)}")
 
 
 def validate(pod: ReviewedPod, runtime_class: RuntimeClass | None) -> AdmissionRefusal | None:

@@ -11,11 +11,14 @@ from extender.decoding import (
     RawTimedToleration,
     StringMap,
     decode,
+    explained_pod,
     quantities_of,
+    required_terms_of,
     strings,
     timed_tolerations_of,
+    uses_in,
 )
-from extender.objects import Toleration
+from extender.objects import Pod, SelectorTerm, Toleration
 from extender.validation import parse_quantity
 
 T = TypeVar("T")
@@ -40,6 +43,7 @@ class _Spec(Struct, rename="camel"):
     node_selector: Raw = _NULL
     tolerations: Raw = _NULL
     topology_spread_constraints: Raw = _NULL
+    affinity: Raw = _NULL
     node_name: str | None = None
     containers: Raw = _NULL
 
@@ -101,6 +105,7 @@ class ReviewedPod:
 
     def __init__(self, raw: Raw) -> None:
         whole = decode(raw, _Object, "Pod")
+        self._raw = raw
         self._metadata = whole.metadata
         self._raw_spec = whole.spec
         self.has_spec = whole.spec != _NULL
@@ -152,6 +157,25 @@ class ReviewedPod:
             for each in raw or ()
             if each is not None
         )
+
+    def affinity(self) -> tuple[Mapping[str, Raw], Mapping[str, Raw]]:
+        """What stands in its affinity and in its nodeAffinity; nothing where one is not there."""
+        place = "Pod.spec.affinity"
+        affinity = _read(self._spec.affinity, dict[str, Raw], place) or {}
+        of_nodes = affinity.get("nodeAffinity", _NULL)
+        return affinity, _read(of_nodes, dict[str, Raw], f"{place}.nodeAffinity") or {}
+
+    def required_terms(self) -> tuple[SelectorTerm, ...] | None:
+        """Of its required node affinity; None where it has none."""
+        return required_terms_of(self._spec.affinity, "Pod.spec.affinity")
+
+    def uses(self) -> frozenset[str]:
+        """The words for what it uses (decoding.pod_uses)."""
+        return uses_in(self._raw)
+
+    def explained(self) -> Pod:
+        """The pod with all that explain reads of it."""
+        return explained_pod(self._raw)
 
     def first_resources(self) -> Resources | None:
         """What the first container asks for; None where there is no container."""

@@ -4,11 +4,21 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from extender.checks.class_annotations import check_annotations
 from extender.checks.finding import Finding, Severity
 from extender.checks.node_labels import is_set_by_kubelet, is_well_known
-from extender.objects import HARD_EFFECTS, Pod, RuntimeClass, ShapeId, Taint, Toleration
+from extender.objects import (
+    HARD_EFFECTS,
+    NodeRequirement,
+    Pod,
+    RuntimeClass,
+    ShapeId,
+    Taint,
+    Toleration,
+)
 from extender.predicates.runtimeclass import HandlerState, Policy, handler_state, is_condition_taint
 from extender.predicates.tolerations import TolerationSet
+from extender.predicates.wanted import readable_terms
 from extender.snapshot import Snapshot
 from extender.verbs.class_index import ConstraintKey, constraint_key
 from extender.verbs.explain.requirements import toleration_text
@@ -18,13 +28,20 @@ from extender.verdict import shown
 #: Names given where a finding is about many nodes, classes or pods.
 _NAMED: Final = 5
 
+#: The operators that no node meets without the label.
+_NEED_LABEL: Final = frozenset({"In", "Exists", "Gt", "Lt"})
+
 Entry = tuple[str, str]
 
 
 def check_classes(snapshot: Snapshot, support: Support, policy: Policy) -> list[Finding]:
     """All lints that need only the snapshot; those about nodes need at least one node."""
     classes = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
-    findings = [*_self_set_labels(classes), *_equal_constraints(classes)]
+    findings = [
+        *check_annotations(classes, snapshot),
+        *_self_set_labels(classes),
+        *_equal_constraints(classes),
+    ]
     if snapshot.nodes:
         matching = support.counts(snapshot).nodes
         findings += _without_node(classes, snapshot, matching, policy)
@@ -151,12 +168,15 @@ def _names_by_shape(snapshot: Snapshot, wanted: Collection[ShapeId]) -> Mapping[
 
 def _self_set_labels(classes: Iterable[RuntimeClass]) -> Iterator[Finding]:
     for each in classes:
-        keys = [key for key, _ in each.node_selector]
+        terms = readable_terms(each.rules) if each.rules else []
+        asked = [part.key for term in terms for part in term if not part.is_field]
+        keys = [*dict.fromkeys((*(key for key, _ in each.node_selector), *asked))]
         # One key that a node can't set itself is enough to keep it out.
-        if not keys or not all(map(is_set_by_kubelet, keys)):
+        own = [key for key, _ in each.node_selector if not is_set_by_kubelet(key)]
+        if not keys or own or _have_protected_key(terms):
             continue
         entries = sorted(each.node_selector, key=lambda entry: is_well_known(entry[0]))
-        key, value = entries[0]
+        key, value = entries[0] if entries else (keys[0], "true")
         _, _, name = key.rpartition("/")
         yield Finding(
             Severity.WARNING,
@@ -167,6 +187,17 @@ def _self_set_labels(classes: Iterable[RuntimeClass]) -> Iterator[Finding]:
             f"nodeSelector: {{node-restriction.kubernetes.io/{shown(name)}: {shown(value)!r}}}",
             (each.name,),
         )
+
+
+def _have_protected_key(terms: Collection[tuple[NodeRequirement, ...]]) -> bool:
+    """Whether there are terms, and each asks for a label that a node can't give itself."""
+    return bool(terms) and all(
+        any(
+            each.is_field or (each.operator in _NEED_LABEL and not is_set_by_kubelet(each.key))
+            for each in term
+        )
+        for term in terms
+    )
 
 
 def _equal_constraints(classes: Iterable[RuntimeClass]) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -35,9 +35,8 @@ from extender.verbs.prioritize import Preferences
 from extender.verdict import shown
 
 
-def _add_flags(parser: CommandParser) -> None:
-    add_printing_flags(parser)
-    add_policy_flags(parser)
+def add_pod_flags(parser: CommandParser) -> None:
+    """The flags that say which pod is meant."""
     parser.add_argument(
         "pod",
         nargs="?",
@@ -51,9 +50,6 @@ def _add_flags(parser: CommandParser) -> None:
         help="holds the pod, or a workload whose template is explained; YAML or JSON, - is stdin",
     )
     parser.add_argument(
-        "--nodes", choices=("all",), help="all: the verdict and the score of every node too"
-    )
-    parser.add_argument(
         "-n",
         "--namespace",
         metavar="NAME",
@@ -61,14 +57,36 @@ def _add_flags(parser: CommandParser) -> None:
     )
 
 
-def _explain(program: str, flags: argparse.Namespace) -> int:
-    """Exit code 0 when some node fits, 1 when none does. Raises UsageError, also without a Node."""
+def _add_flags(parser: CommandParser) -> None:
+    add_printing_flags(parser)
+    add_policy_flags(parser)
+    add_pod_flags(parser)
+    parser.add_argument(
+        "--nodes", choices=("all",), help="all: the verdict and the score of every node too"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPod:
+    """The pod that is meant, the kind of the object that it stands in, and its cluster.
+
+    rules are those of its namespace, None where they are not known.
+    """
+
+    pod: Pod
+    kind: str
+    state: ClusterState
+    rules: NamespaceRules | None
+
+
+def read_asked_pod(program: str, command: str, flags: argparse.Namespace) -> AskedPod:
+    """What the flags mean. Raises UsageError, also without a Node."""
     if not flags.pod and not flags.filename:
         form = "NAME" if program == PLUGIN else "NAMESPACE/NAME"
         raise UsageError(f"POD is needed, {form}, or -f FILE that holds it")
     in_file = bool(flags.filename)
     wanted = pod_name(flags.pod, flags.namespace, program, of_file=in_file) if flags.pod else None
-    say = partial(warn, f"{program} explain")
+    say = partial(warn, f"{program} {command}")
     kind, given = (
         object_in_file(flags.filename, wanted, flags.namespace, say) if in_file else (POD, None)
     )
@@ -80,14 +98,18 @@ def _explain(program: str, flags: argparse.Namespace) -> int:
     pod = given or _pod_of_cluster(state, wanted)
     if program == PLUGIN and not pod.namespace:
         pod = replace(pod, namespace=state.namespace)
-    policy = policy_of(flags)
-    snapshot = state.snapshot
+    return AskedPod(pod, kind, state, _rules(state, pod.namespace or "default", say))
+
+
+def _explain(program: str, flags: argparse.Namespace) -> int:
+    """Exit code 0 when some node fits, 1 when none does. Raises UsageError."""
+    asked = read_asked_pod(program, "explain", flags)
+    pod, policy, snapshot = asked.pod, policy_of(flags), asked.state.snapshot
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
-    rules = _rules(state, pod.namespace or "default", say)
-    explanation = explain(pod, runtime_class, nodes_of(snapshot), policy, rules)
+    explanation = explain(pod, runtime_class, nodes_of(snapshot), policy, asked.rules)
     document = explanation_document(explanation)
-    if kind != POD:
-        document["kind"] = kind
+    if asked.kind != POD:
+        document["kind"] = asked.kind
     if flags.nodes:
         document["nodes"] = nodes_document(explanation)
         document["scores"] = scores_document(

@@ -14,6 +14,7 @@ from extender.objects import MARK
 from extender.serving.listeners import ListenOptions
 from extender.serving.serve import ServeOptions, serve
 from extender.serving.webhook import WebhookOptions, serve_webhook
+from extender.verbs.review import Unsupported
 
 #: The compiled part stores positions in a body in 32 bits.
 _MAX_BODY_LIMIT: Final = 2**32 - 1
@@ -98,6 +99,20 @@ def _add_webhook_flags(parser: CommandParser) -> None:
         help=f"have pods with a RuntimeClass ask for {MARK}, for an extender's managedResources",
     )
 
+    parser.add_argument(
+        "--unsupported",
+        choices=[each.value for each in Unsupported],
+        default=Unsupported.WARN.value,
+        help="a pod that uses what its class says that its pods can't: whoever creates it is"
+        " warned, or it is refused",
+    )
+    parser.boolean_flag(
+        "--fit",
+        default=False,
+        help="give a pod that asks for an isolation by annotation and names no RuntimeClass the one"
+        " that fits best; follows Nodes and Namespaces",
+    )
+
 
 def _webhook(_: str, flags: argparse.Namespace) -> int:
     return serve_webhook(
@@ -107,6 +122,8 @@ def _webhook(_: str, flags: argparse.Namespace) -> int:
             merge=Merge(flags.merge),
             default_class=flags.default_class,
             mark_pods=flags.mark_pods,
+            unsupported=Unsupported(flags.unsupported),
+            fit=flags.fit,
         )
     )
 

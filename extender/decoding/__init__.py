@@ -31,6 +31,7 @@ from extender.decoding.pods import (
     RawPod,
     explained_pod_of,
     pod_of,
+    required_terms_of,
 )
 from extender.decoding.reading import (
     DecodeError,
@@ -84,6 +85,7 @@ __all__ = [
     "node_of",
     "pod_of",
     "quantities_of",
+    "required_terms_of",
     "runtime_class_of",
     "strings",
     "taints_of",

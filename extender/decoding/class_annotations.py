@@ -25,6 +25,9 @@ ISOLATION: Final = "isolation"
 
 _ANNOTATIONS: Final = frozenset(f"{PREFIX}{n}" for n in (TERMS, CONDITIONS, UNSUPPORTED, ISOLATION))
 
+#: On a RuntimeClass: how well it keeps its pods apart; on a Pod: the least that it may get.
+ISOLATION_ANNOTATION: Final = f"{PREFIX}{ISOLATION}"
+
 #: What a pod may use that not every runtime can give it. `resource:NAME` is one too.
 FEATURES: Final = (
     "hostNetwork",

@@ -285,6 +285,11 @@ def _requirements_of(raw: list[_Requirement | None] | None) -> tuple[SelectorReq
     )
 
 
+def required_terms_of(affinity: Raw, place: str) -> tuple[SelectorTerm, ...] | None:
+    """The terms of the required node affinity in spec.affinity; None where there is none."""
+    return _terms_of(decode(affinity, _PodAffinity, place))
+
+
 def _terms_of(affinity: _Affinity | None) -> tuple[SelectorTerm, ...] | None:
     node_affinity = affinity.node_affinity if affinity else None
     required = node_affinity.required if node_affinity else None

@@ -15,7 +15,14 @@ from extender.http.health import Health
 from extender.http.routing import Route, Threads, VerbRoute
 from extender.metrics import Metrics
 from extender.verbs.class_lookup import RuntimeClassLookup, SnapshotSource, no_lookup
-from extender.verbs.review import Answer, Operation, Outcome, Reviewer, RulesOfNamespaces
+from extender.verbs.review import (
+    Answer,
+    Operation,
+    Outcome,
+    Reviewer,
+    RulesOfNamespaces,
+    Unsupported,
+)
 from extender.verdict import shown
 from extender.wire.review import decode_review, encode_answer
 
@@ -31,7 +38,7 @@ class WebhookService:
     """Everything a route of the webhook may use, made once by the server.
 
     namespace_rules is None where pods without a class stay without one. marks_pods: those with a
-    class are marked for kube-scheduler (admission.marking).
+    class are marked for kube-scheduler (admission.marking). For the others see verbs.review.
     """
 
     source: SnapshotSource
@@ -41,6 +48,9 @@ class WebhookService:
     lookup: RuntimeClassLookup = no_lookup
     namespace_rules: RulesOfNamespaces | None = None
     marks_pods: bool = False
+    unsupported: Unsupported = Unsupported.WARN
+    fits: bool = False
+    gives_default: bool = True
     serve_metrics: bool = True
 
 
@@ -90,6 +100,9 @@ def review_routes(service: WebhookService, threads: Threads) -> dict[bytes, Rout
         service.namespace_rules,
         _WarningLog(),
         service.marks_pods,
+        service.unsupported,
+        service.fits,
+        gives_default=service.gives_default,
     )
     return {
         f"/{operation.value}".encode(): VerbRoute(

@@ -20,17 +20,17 @@ from extender.verdict import (
 )
 
 
-def unsupported_words(pod: Pod, runtime_class: RuntimeClass) -> tuple[str, ...]:
-    """What the pod uses although its class says that its pods can't, in the class's order."""
+def unsupported_words(uses: frozenset[str] | None, runtime_class: RuntimeClass) -> tuple[str, ...]:
+    """What a pod uses although its class says that its pods can't, in the class's order."""
     rules = runtime_class.rules
-    if rules is None or not pod.uses:
+    if rules is None or not uses:
         return ()
-    return tuple(word for word in rules.unsupported if word in pod.uses)
+    return tuple(word for word in rules.unsupported if word in uses)
 
 
 def unsupported_reason(pod: Pod, runtime_class: RuntimeClass) -> Reason | None:
     """Depends on the pod alone: no node can run it."""
-    words = unsupported_words(pod, runtime_class)
+    words = unsupported_words(pod.uses, runtime_class)
     return unsupported(runtime_class.name, words[0]) if words else None
 
 

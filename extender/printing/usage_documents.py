@@ -14,9 +14,6 @@ from extender.verbs.placement import State
 from extender.verbs.pools import Pools
 from extender.verbs.rollout import PoolProgress, Rollout
 
-#: On a RuntimeClass: how well it keeps its pods apart from the node.
-ISOLATION_ANNOTATION = "runtimeclass-extender/isolation"
-
 
 class PodRow(NamedTuple):
     """A pod that is listed; a large cluster has 100,000, so most of these strings are shared."""
@@ -69,7 +66,7 @@ def _class_use(runtime_class: RuntimeClass, used: ClassUse) -> Document:
     document: Document = {
         "name": name,
         "handler": runtime_class.handler,
-        "isolation": runtime_class.annotations.get(ISOLATION_ANNOTATION, ""),
+        "isolation": runtime_class.isolation,
         "default": is_default(runtime_class),
         **_counts(nodes, used.usage.by_class.get(name, PodUse())),
         "findings": [

@@ -19,7 +19,7 @@ from extender.metrics import CacheCollector, Metrics
 from extender.serving.gunicorn_worker import Running
 from extender.serving.listeners import ListenOptions
 from extender.serving.starting import Preloaded, Source, readiness_line, run, start_worker
-from extender.verbs.review import RulesOfNamespaces
+from extender.verbs.review import RulesOfNamespaces, Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,13 @@ class WebhookOptions:
     merge: Merge = Merge.ALL
     default_class: bool = False
     mark_pods: bool = False
+    unsupported: Unsupported = Unsupported.WARN
+    fit: bool = False
+
+    @property
+    def needs_namespaces(self) -> bool:
+        """Whether the rules of namespaces are asked for."""
+        return self.default_class or self.fit
 
 
 def serve_webhook(options: WebhookOptions) -> int:
@@ -55,9 +62,12 @@ def _start(options: WebhookOptions, preloaded: Preloaded) -> Running:
     service = WebhookService(
         source=store,
         metrics=metrics,
-        health=Health(lambda: store.snapshot, needs_nodes=False),
+        health=Health(lambda: store.snapshot, needs_nodes=options.fit),
         merge=options.merge,
         marks_pods=options.mark_pods,
+        unsupported=options.unsupported,
+        fits=options.fit,
+        gives_default=options.default_class,
         serve_metrics=options.listen.ops_bind is None,
     )
     source: Source
@@ -69,17 +79,17 @@ def _start(options: WebhookOptions, preloaded: Preloaded) -> Running:
             store,
             metrics,
             watch_list=options.source.watch_list,
-            nodes=False,
-            others=[(NAMESPACES, namespaces)] if options.default_class else [],
+            nodes=options.fit,
+            others=[(NAMESPACES, namespaces)] if options.needs_namespaces else [],
         )
         rules_of_namespace = namespaces.rules_of
         service = replace(service, lookup=cluster.lookup)
-        if options.default_class:
+        if options.needs_namespaces:
             service.health.also_synced["namespaces-synced"] = lambda: namespaces.synced
     else:
         source = follower = ManifestFollower(options.source.manifests, store, preloaded)
         rules_of_namespace = follower.rules_of_namespace
-    if options.default_class:
+    if options.needs_namespaces:
         service = replace(service, namespace_rules=rules_of_namespace)
-    metrics.registry.register(CacheCollector(lambda: store.snapshot, nodes=False))
+    metrics.registry.register(CacheCollector(lambda: store.snapshot, nodes=options.fit))
     return start_worker(options.listen, source, store, service, create_webhook_app)

@@ -1,10 +1,10 @@
 """The webhook's decision: what is done to a pod that is created, or why it is refused.
 
-The rules are those of the in-tree admission plugin RuntimeClass (admission.merging), and of the
-default classes (admission.default_class).
+The rules are those of the in-tree admission plugin RuntimeClass (admission.merging), of the default
+classes (admission.default_class), and of the classes that fit (verbs.fitting).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
@@ -17,24 +17,41 @@ from extender.admission.default_class import (
 )
 from extender.admission.json_patch import encode_patch, patch
 from extender.admission.marking import mark
-from extender.admission.merging import AdmissionRefusal, Changes, Merge, mutate, not_found, validate
+from extender.admission.merging import (
+    AdmissionRefusal,
+    Changes,
+    Merge,
+    mutate,
+    not_found,
+    refused_for,
+    unsupported,
+    validate,
+)
 from extender.admission.namespace_rules import NamespaceRules
-from extender.admission.pod import ReviewedPod
+from extender.admission.pod import MIRROR_ANNOTATION, ReviewedPod
 from extender.admission.request import AdmissionRequest
 from extender.decoding import DecodeError
+from extender.decoding.class_annotations import ISOLATION_ANNOTATION, ISOLATION_LEVELS
 from extender.objects import MARK, RuntimeClass
-from extender.undecided import UndecidedError, not_synced
+from extender.predicates.runtimeclass import Policy
+from extender.undecided import UndecidedError, WouldWaitError, not_synced
 from extender.verbs.class_lookup import (
     RuntimeClassLookup,
     SnapshotSource,
     find_class,
 )
+from extender.verbs.fitting import best, fit, is_level, why_none
+from extender.verdict import shown
 
 #: A pod that came past the mutating webhook is let in all the same.
 _UNMARKED: Final = (
     f"the pod has a RuntimeClass and its first container does not ask for {MARK}: kube-scheduler"
     " does not ask the RuntimeClass extender about it"
 )
+
+
+#: The extender's own by default; the webhook has no flags of matching.
+_POLICY: Final = Policy()
 
 
 class RulesOfNamespaces(Protocol):
@@ -61,6 +78,13 @@ class Outcome(StrEnum):
     ERROR = "error"
 
 
+class Unsupported(StrEnum):
+    """--unsupported: what becomes of a pod that uses what its class says that its pods can't."""
+
+    WARN = "warn"
+    DENY = "deny"
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An AdmissionResponse without its uid. marked: the patch marks the pod."""
@@ -77,13 +101,15 @@ class Answer:
 class _Given:
     """A class that was given to a pod that names none.
 
-    origin: what gives it. refusal: why the pod can't have it; "" where it can.
+    origin: what gives it. refusal: why the pod can't have it; "" where it can. by_default: the pod
+    has not asked for any.
     """
 
     name: str
     origin: str
     refusal: str
     warnings: tuple[str, ...] = ()
+    by_default: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +118,9 @@ class Reviewer:
 
     namespace_rules is None where pods without a class stay without one. on_default is called with
     each cluster default that was found: what is wrong with it, or "".
-    marks_pods: pods with a class are marked (admission.marking).
+    marks_pods: pods with a class are marked (admission.marking). fits: a pod that asks for an
+    isolation by annotation gets the best class of it, for which the source must have nodes.
+    gives_default: pods that ask for nothing get the default class.
     """
 
     source: SnapshotSource
@@ -101,6 +129,9 @@ class Reviewer:
     namespace_rules: RulesOfNamespaces | None
     on_default: Callable[[str], None]
     marks_pods: bool = False
+    unsupported: Unsupported = Unsupported.WARN
+    fits: bool = False
+    gives_default: bool = True
 
     def review(
         self, operation: Operation, asked: AdmissionRequest, *, patient: bool = True
@@ -125,31 +156,60 @@ class Reviewer:
         name, given = pod.runtime_class_name, None
         warnings: tuple[str, ...] = ()
         if name is None:
-            given = self._default_class(pod, namespace)
+            given = self._fitted_class(pod, namespace, patient)
+            if given is None and self.gives_default:
+                given = self._default_class(pod, namespace)
             if given is None:
                 return Answer(Outcome.SKIPPED)
             name, warnings = given.name, given.warnings
-        changes = self._changes(pod, name, given, patient)
+        # Where the pod can't have the class it need not be looked for.
+        may_have = given is None or not given.refusal
+        runtime_class = self._runtime_class(name, patient) if may_have else None
+        changes = self._changes(pod, name, runtime_class, given)
         if isinstance(changes, AdmissionRefusal):
-            if given is not None:
+            if given is not None and given.by_default:
                 warnings = (*warnings, f'RuntimeClass "{name}" was given to the pod by default')
+            if given is not None and name:
                 # The author of the pod may never have heard of the class.
                 changes = AdmissionRefusal(f"{changes.text} ({given.origin})")
             return _refused(changes, warnings)
+        warnings = (*warnings, *self._warnings(pod, runtime_class))
         operations = patch(pod, replace(changes, runtime_class_name=given.name if given else None))
         marks = mark(pod) if self.marks_pods else []
         if not (operations or marks):
-            return Answer(Outcome.ALLOWED)
+            return Answer(Outcome.ALLOWED, warnings=warnings)
         encoded = encode_patch([*operations, *marks])
         return Answer(Outcome.PATCHED, patch=encoded, warnings=warnings, marked=bool(marks))
 
     def _changes(
-        self, pod: ReviewedPod, name: str, given: _Given | None, patient: bool
+        self,
+        pod: ReviewedPod,
+        name: str,
+        runtime_class: RuntimeClass | None,
+        given: _Given | None,
     ) -> Changes | AdmissionRefusal:
         if given is not None and given.refusal:
-            return AdmissionRefusal(f"pod rejected: {given.refusal}")
-        runtime_class = self._runtime_class(name, patient)
-        return not_found(name) if runtime_class is None else mutate(pod, runtime_class, self.merge)
+            return refused_for([given.refusal])
+        if runtime_class is None:
+            return not_found(name)
+        return self._denial(pod, runtime_class) or mutate(pod, runtime_class, self.merge)
+
+    def _unsupported(self, pod: ReviewedPod, runtime_class: RuntimeClass | None) -> Sequence[str]:
+        """What the pod uses and can't; most classes say nothing of it, and then no more is read."""
+        if runtime_class is None or runtime_class.rules is None:
+            return ()
+        return unsupported(pod.uses(), runtime_class)
+
+    def _denial(self, pod: ReviewedPod, runtime_class: RuntimeClass) -> AdmissionRefusal | None:
+        if self.unsupported is not Unsupported.DENY:
+            return None
+        texts = self._unsupported(pod, runtime_class)
+        return refused_for(texts) if texts else None
+
+    def _warnings(self, pod: ReviewedPod, runtime_class: RuntimeClass | None) -> Sequence[str]:
+        if self.unsupported is not Unsupported.WARN:
+            return ()
+        return self._unsupported(pod, runtime_class)
 
     def _validate(self, pod: ReviewedPod, patient: bool) -> Answer:
         name = pod.runtime_class_name
@@ -157,15 +217,47 @@ class Reviewer:
         if name is not None and runtime_class is None:
             return _refused(not_found(name))
         refusal = validate(pod, runtime_class)
+        if refusal is None and runtime_class is not None:
+            refusal = self._denial(pod, runtime_class)
         if refusal is not None:
             return _refused(refusal)
+        warnings = (*self._warnings(pod, runtime_class),)
         if name is not None and self.marks_pods and mark(pod):
-            return Answer(Outcome.ALLOWED, warnings=(_UNMARKED,))
-        return Answer(Outcome.ALLOWED)
+            warnings = (*warnings, _UNMARKED)
+        return Answer(Outcome.ALLOWED, warnings=warnings)
 
     def _runtime_class(self, name: str, patient: bool) -> RuntimeClass | None:
         """None when there is no such class. Raises UndecidedError."""
         return find_class(name, self.source.snapshot, self.lookup, patient=patient)
+
+    def _fitted_class(self, pod: ReviewedPod, namespace: str, patient: bool) -> _Given | None:
+        """The best class for a pod that asks for isolation and names none; None for any other.
+
+        Raises UndecidedError, and unless patient WouldWaitError: every node is looked at for it.
+        """
+        if not self.fits or not pod.has_spec:
+            return None
+        annotations = pod.annotations()
+        level = annotations.get(ISOLATION_ANNOTATION)
+        if level is None or MIRROR_ANNOTATION in annotations:
+            return None
+        origin = f"annotation {ISOLATION_ANNOTATION} of the pod"
+        if not is_level(level):
+            levels = ", ".join(ISOLATION_LEVELS)
+            said = f'isolation "{shown(level)}" of annotation {ISOLATION_ANNOTATION}'
+            refusal = f"{said} is none of {levels}"
+            return _Given("", origin, refusal, by_default=False)
+        if not patient:
+            raise WouldWaitError
+        snapshot = self.source.snapshot
+        if not (snapshot.runtime_classes_synced and snapshot.nodes_synced):
+            raise not_synced("RuntimeClasses and nodes")
+        rules = None if self.namespace_rules is None else self.namespace_rules(namespace)
+        found = fit(pod.explained(), snapshot, _POLICY, rules, level)
+        chosen = best(found)
+        if chosen is None:
+            return _Given("", origin, why_none(found, level), by_default=False)
+        return _Given(chosen.runtime_class.name, origin, "", by_default=False)
 
     def _default_class(self, pod: ReviewedPod, namespace: str) -> _Given | None:
         """The class given to a pod that names none. Raises UndecidedError."""

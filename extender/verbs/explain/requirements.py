@@ -3,12 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from extender.objects import Pod, RuntimeClass, SelectorRequirement, SelectorTerm, Toleration
+from extender.objects import (
+    ClassRules,
+    Pod,
+    RuntimeClass,
+    SelectorRequirement,
+    SelectorTerm,
+    Toleration,
+)
 from extender.predicates.kubelet import KubeletCheck
 from extender.predicates.resources import Request
 from extender.predicates.runtimeclass import HandlerCheck, Policy
 from extender.verbs.explain.fit import request_texts
-from extender.verbs.explain.origin import Origin, normal
+from extender.verbs.explain.origin import Origin, carries_terms, normal
 from extender.verdict import shown
 
 
@@ -50,13 +57,23 @@ def _of_class(pod: Pod, runtime_class: RuntimeClass | None) -> Iterator[Requirem
         yield Requirement("runtimeClass", shown(pod.runtime_class_name), Origin.POD)
     if runtime_class is None:
         return
+    rules = runtime_class.rules or ClassRules()
+    for fault in rules.faults:
+        yield Requirement("annotation", f"{shown(fault[0])} can't be read", Origin.RUNTIME_CLASS)
+    for word in rules.unsupported:
+        yield Requirement("unsupported", shown(word), Origin.RUNTIME_CLASS)
     for key, value in runtime_class.node_selector:
         origin = Origin.BOTH if pod.node_selector.get(key) == value else Origin.RUNTIME_CLASS
         yield Requirement("nodeSelector", _entry(key, value), origin)
+    if rules.terms is not None:
+        origin = Origin.BOTH if carries_terms(pod, runtime_class) else Origin.RUNTIME_CLASS
+        yield Requirement("nodeSelectorTerms", _affinity(rules.terms), origin)
     own = set(map(normal, pod.tolerations))
     for toleration in runtime_class.tolerations:
         origin = Origin.BOTH if normal(toleration) in own else Origin.RUNTIME_CLASS
         yield Requirement("toleration", toleration_text(toleration), origin)
+    for kind, status in rules.conditions:
+        yield Requirement("condition", _entry(kind, status), Origin.RUNTIME_CLASS)
 
 
 def _of_handler(
@@ -95,8 +112,11 @@ def _of_pod(pod: Pod, runtime_class: RuntimeClass | None) -> Iterator[Requiremen
     for key, value in sorted(pod.node_selector.items()):
         if of_class.get(key) != value:
             yield Requirement("nodeSelector", _entry(key, value), Origin.POD)
-    if pod.node_affinity is not None:
-        yield Requirement("nodeAffinity", _affinity(pod.node_affinity), Origin.POD)
+    terms = runtime_class.rules.terms if runtime_class and runtime_class.rules else None
+    if pod.node_affinity is not None and pod.node_affinity != terms:
+        merged = runtime_class is not None and carries_terms(pod, runtime_class)
+        origin = Origin.BOTH if merged else Origin.POD
+        yield Requirement("nodeAffinity", _affinity(pod.node_affinity), origin)
     for feature in sorted(pod.declared_needs):
         yield Requirement("declaredFeature", feature, Origin.POD)
 

@@ -1,0 +1,78 @@
+"""The terms of a RuntimeClass joined with those of a pod's required node affinity.
+
+Terms are alternatives, so that both hold where every one of the pod's is joined with every one of
+the class's. A term of the pod that has one of the class's within it holds already: so what was
+joined once is not joined again.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from extender.objects import ClassRules, SelectorRequirement, SelectorTerm
+from extender.predicates.wanted import readable_terms, requirements_in
+
+#: Requirements that a pod may come to have: 1 MB of them, more than a Pod in etcd can hold.
+MAX_REQUIREMENTS: Final = 10_000
+
+Terms = tuple[SelectorTerm, ...]
+
+#: A term that no node matches.
+_NOTHING: Final = SelectorTerm()
+
+
+class TooManyTermsError(ValueError):
+    """The pod's terms joined with the class's come to more than MAX_REQUIREMENTS."""
+
+
+def joined_terms(of_pod: Terms | None, rules: ClassRules | None) -> Terms | None:
+    """The terms that a pod is to have, None where it may keep its own. Raises TooManyTermsError.
+
+    of_pod is None for a pod without required node affinity. Terms of a class that match no node are
+    left out, unless it has no others.
+    """
+    if rules is None or rules.terms is None:
+        return None
+    known = set(map(frozenset, readable_terms(rules)))
+    of_class = [
+        each for each in dict.fromkeys(rules.terms) if frozenset(requirements_in(each)) in known
+    ]
+    if of_pod is None:
+        return tuple(of_class) or (_NOTHING,)
+    if not of_class:
+        return None if all(map(_is_empty, of_pod)) else (_NOTHING,)
+    joined: dict[SelectorTerm, None] = {}
+    count = 0
+    for term in of_pod:
+        for each in _with_class(term, of_class):
+            joined[each] = None
+            count += len(each.match_expressions) + len(each.match_fields)
+            if count > MAX_REQUIREMENTS:
+                raise TooManyTermsError(f"more than {MAX_REQUIREMENTS:,} requirements")
+    found = tuple(joined)
+    return None if found == of_pod else found
+
+
+def _with_class(term: SelectorTerm, of_class: Sequence[SelectorTerm]) -> Sequence[SelectorTerm]:
+    if _is_empty(term):
+        # It matches no node; joined it would match some.
+        return [term]
+    own = set(requirements_in(term))
+    if any(own.issuperset(requirements_in(each)) for each in of_class):
+        return [term]
+    return [
+        SelectorTerm(
+            _with(term.match_expressions, each.match_expressions),
+            _with(term.match_fields, each.match_fields),
+        )
+        for each in of_class
+    ]
+
+
+def _with(
+    own: tuple[SelectorRequirement, ...], added: tuple[SelectorRequirement, ...]
+) -> tuple[SelectorRequirement, ...]:
+    return tuple(dict.fromkeys((*own, *added)))
+
+
+def _is_empty(term: SelectorTerm) -> bool:
+    return not (term.match_expressions or term.match_fields)

@@ -1,0 +1,47 @@
+"""fit: which RuntimeClasses could run a pod, best first."""
+
+import argparse
+from typing import Final
+
+from extender.commands.arguments import (
+    Command,
+    add_policy_flags,
+    add_printing_flags,
+    policy_of,
+)
+from extender.commands.explaining import add_pod_flags, read_asked_pod
+from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer
+from extender.decoding.class_annotations import ISOLATION_LEVELS
+from extender.flags import CommandParser
+from extender.printing.fit_answers import fit_document, fit_text
+from extender.verbs.fitting import best, fit
+
+
+def _add_flags(parser: CommandParser) -> None:
+    add_printing_flags(parser)
+    add_policy_flags(parser)
+    add_pod_flags(parser)
+    parser.add_argument(
+        "--isolation",
+        choices=ISOLATION_LEVELS,
+        default="",
+        help="only classes that keep their pods apart at least so well, by their annotation",
+    )
+
+
+def _fit(program: str, flags: argparse.Namespace) -> int:
+    """Exit code 0 when a class fits, 1 when none does. Raises UsageError, also without a Node."""
+    asked = read_asked_pod(program, "fit", flags)
+    found = fit(asked.pod, asked.state.snapshot, policy_of(flags), asked.rules, flags.isolation)
+    document = fit_document(found)
+    print_answer(flags.output, document, lambda screen: fit_text(document, screen))
+    return EXIT_FITS if best(found) else EXIT_DOES_NOT_FIT
+
+
+FIT: Final = Command(
+    "fit",
+    "Which RuntimeClasses could run a pod, best first: most nodes, then least overhead, then by"
+    " name. Exit code 1 when none could.",
+    _add_flags,
+    _fit,
+)
