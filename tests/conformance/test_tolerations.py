@@ -85,3 +85,8 @@ def test_a_list_tolerates_what_any_of_it_tolerates(
         return TolerationSet(some, comparison_operators=comparison_operators).tolerates(taint)
 
     assert tolerates(tolerations) is any(tolerates([each]) for each in tolerations)
+
+
+def test_without_the_gate_a_comparison_tolerates_nothing() -> None:
+    """TaintTolerationComparisonOperators is off by default."""
+    assert not TolerationSet([Toleration("a", "Gt", "1")]).tolerates(Taint("a", "5"))

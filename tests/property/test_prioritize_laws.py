@@ -168,6 +168,20 @@ def test_a_second_class_with_the_same_constraints_changes_no_score(
     )
 
 
+def test_nodes_that_serve_more_classes_than_a_byte_counts_are_scored_alike() -> None:
+    """Costs up to 254 are bytes; beyond, the same rule holds."""
+    classes = [RuntimeClass(f"c{n}", "runc", ((f"k{n}", "v"),)) for n in range(300)]
+    labels = {f"k{n}": "v" for n in range(300)}
+    nodes = [
+        Node("all", labels),
+        Node("but-one", {key: labels[key] for key in list(labels)[1:]}),
+        Node("but-four", {key: labels[key] for key in list(labels)[4:]}),
+    ]
+    names = [*(node.name for node in nodes), "stranger"]
+    found = ask(snapshot_of(nodes, classes), None, names, HandlerCheck.AUTO)
+    assert found == {"all": 2, "but-one": 2, "but-four": 10, "stranger": 0}
+
+
 def test_of_classes_that_ask_for_the_same_one_that_runs_is_enough_to_serve_their_constraints() -> (
     None
 ):

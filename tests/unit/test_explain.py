@@ -123,6 +123,12 @@ def test_a_taint_that_only_the_class_tolerates_is_the_pods_and_the_toleration_is
     }
 
 
+@pytest.mark.parametrize(("uid", "told"), [("", True), ("u", False)])
+def test_only_of_a_pod_that_does_not_exist_yet_is_admission_expected(uid: str, told: bool) -> None:
+    (warning,) = kata(Pod(uid=uid, runtime_class_name="kata", overhead=KATA.overhead)).warnings
+    assert (" to which admission may add the class's when it is created" in warning) is told
+
+
 def test_a_toleration_keeps_its_seconds_when_it_is_printed() -> None:
     timed = RuntimeClass("kata", "kata", (), (Toleration("x", "Exists", seconds=60),))
     node = Node("a", {}, (Taint("x", "", "NoExecute"),))

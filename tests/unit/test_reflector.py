@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from extender.cluster.api_connection import ConnectionFaultError, SilentError
+from extender.cluster.api_connection import ConnectionFaultError, SilentError, UnreachableError
 from extender.cluster.feeds import NodeFeed
 from extender.cluster.kinds import NODES
 from extender.cluster.list_watch import (
@@ -33,10 +33,7 @@ class Body:
         self._clock = clock
         self._pieces = deque(pieces)
         self._seconds = seconds
-
-    @property
-    def retry_after(self) -> float | None:
-        return None
+        self.retry_after: float | None = None
 
     def read_some(self, silence: float) -> bytes:
         self._clock.now += self._seconds
@@ -61,6 +58,7 @@ class Connection:
     def __init__(self, *answers: Body | Exception) -> None:
         self._answers = deque(answers)
         self.queries: list[Mapping[str, str]] = []
+        self.credentials_read = 0
         self.ended = threading.Event()
         self.stop: Callable[[], None] = self.ended.set
         self.before: Callable[[], object] = bool
@@ -78,7 +76,7 @@ class Connection:
         return answer
 
     def rejected(self) -> None:
-        pass
+        self.credentials_read += 1
 
     def interrupt(self) -> None:
         pass
@@ -340,3 +338,51 @@ def test_how_long_a_list_took_is_counted_from_its_own_beginning(
     )
     synced = [each for each in caplog.records if each.message == "synced"]
     assert [vars(each)["seconds"] for each in synced] == [4, 6]  # each has an end to read, too
+
+
+def test_a_401_has_the_credentials_read_again_and_no_other_refusal_does() -> None:
+    clock = Clock()
+    refused = [Body(clock, b'{"message":"no"}') for _ in range(3)]
+    for body, status in zip(refused, (401, 403, 401), strict=True):
+        body.status = status
+    connection = Connection(*refused)
+    reflector = reflector_of(connection, clock, [])
+    reflector.run()
+    assert len(connection.queries) == 4
+    assert connection.credentials_read == 2
+
+
+def test_what_the_server_decides_is_waited_out_and_what_keeps_it_away_may_end_sooner() -> None:
+    """Another kind's reflector may find the server there again, which ends no Retry-After."""
+    clock = Clock()
+    waits: list[threading.Event] = []
+    throttled = Body(clock, b'{"message":"later"}')
+    throttled.status, throttled.retry_after = 429, 9.0
+    connection = Connection(throttled, UnreachableError("connection refused"))
+    reflector = reflector_of(connection, clock, waits)
+    reflector.run()
+    for_time, for_server = waits
+    for_time.clear()
+    for_server.clear()
+    reflector.server_answers()
+    assert (for_time.is_set(), for_server.is_set()) == (False, True)
+
+
+def reflector_of(connection: Connection, clock: Clock, waits: list[threading.Event]) -> Reflector:
+    """One that notes what it would have waited for."""
+
+    def pause(event: threading.Event, seconds: float) -> bool:
+        waits.append(event)
+        return False
+
+    reflector = Reflector(
+        NODES,
+        NodeFeed(SnapshotStore()),
+        connection,
+        ListWatch(Backoff(clock), watch_list=False),
+        Reasons(),
+        clock=clock,
+        pause=pause,
+    )
+    connection.stop = reflector.stop
+    return reflector
