@@ -1,6 +1,9 @@
 """pods, classes, can-delete and rollout as processes: from manifests, and from an API server."""
 
 import json
+import os
+import pty
+import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -323,3 +326,24 @@ def test_the_plugin_looks_at_the_namespace_of_the_context(tmp_path: Path) -> Non
             answer = subprocess.run(words, capture_output=True, timeout=60, check=True).stdout
             assert len(json.loads(answer)["items"]) == count
         assert any(each.path == "/api/v1/namespaces/shop/pods" for each in server.requests)
+
+
+def test_on_a_terminal_it_is_told_how_many_pods_are_read(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    with filled(FakeApiServer()) as server:
+        for number in range(600):
+            server.put(PODS, {"metadata": {"name": f"z{number}", "namespace": "many"}})
+        server.faults[PODS].extend([None, Fault(hang=True)])
+        (tmp_path / "kubeconfig").write_text(kubeconfig(server.url))
+        words = ["pods", "--kubeconfig", str(tmp_path / "kubeconfig")]
+        command = [sys.executable, "-m", "extender", *words]
+        with subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=theirs, cwd=ROOT
+        ) as asking:
+            os.close(theirs)
+            shown = b""
+            while b"500 pods read, " not in shown:
+                assert select.select([ours], [], [], 30.0)[0], shown
+                shown += os.read(ours, 1000)
+            asking.kill()
+    os.close(ours)
