@@ -217,6 +217,6 @@ def test_each_rejection_of_a_kubelet_has_a_row_that_says_whether_it_is_judged(
 
 
 def test_each_version_of_the_kubelet_since_1_28_has_a_row() -> None:
-    table = _section("docs/kubelet.md", "## What kubelets tell, by version")
+    table = _section("docs/kubelet.md", "## What kubelets report, by version")
     told = re.findall(r"^\| (1\.[0-9., ]+) \|", table, re.MULTILINE)
     assert ", ".join(told) == ", ".join(f"1.{minor}" for minor in range(28, 37))
