@@ -180,13 +180,25 @@ def _refused(
                 (name,),
             )
             return finding, template.spec("nodeSelector", conflict[0])
-    of_class = f'RuntimeClass "{name}"' if name else "no RuntimeClass"
+    names = (name,) if name else ()
+    if "Overhead" not in refusal.text:
+        finding = Finding(
+            Severity.ERROR,
+            "refused",
+            refusal.text.removeprefix("pod rejected: "),
+            f"{_REFUSED}it can't be held to its class",
+            f"kubectl edit runtimeclass {name}",
+            names,
+        )
+        return finding, template.spec("runtimeClassName")
     finding = Finding(
         Severity.ERROR,
         "overhead",
-        f"spec.overhead is not that of {of_class}" if name else "spec.overhead without a class",
+        f'spec.overhead is not that of RuntimeClass "{name}"'
+        if name
+        else "spec.overhead without a RuntimeClass",
         why,
         "remove overhead: admission sets it",
-        (name,) if name else (),
+        names,
     )
     return finding, template.spec("overhead")

@@ -144,17 +144,12 @@ class _Writer:
     def _changed(self, placed: Placed, before: Any, after: Any) -> _Piece:
         if placed.is_shared:
             raise NotEditableError
-        if not placed.is_flow and placed.fields:
-            if isinstance(after, dict) and isinstance(before, dict):
-                more = {key: value for key, value in after.items() if key not in before}
-                if {**before, **more} == after:
-                    return self._behind(placed, dumped(more), self._column(placed.start))
-            if isinstance(after, list) and isinstance(before, list):
-                if after[: len(before)] == before:
-                    more_items = after[len(before) :]
-                    return self._behind(placed, dumped(more_items), self._column(placed.start))
-                indent = self._column(placed.start)
-                return _Piece(placed.start, placed.end, self._indented(dumped(after), indent))
+        if not placed.is_flow and placed.fields and after:
+            indent = self._column(placed.start)
+            more = _added_to(before, after)
+            if more is not None:
+                return self._behind(placed, dumped(more), indent)
+            return _Piece(placed.start, placed.end, self._indented(dumped(after), indent))
         space = "" if self._text[placed.start - 1 : placed.start].isspace() else " "
         return _Piece(placed.start, placed.end, space + flow(after))
 
@@ -192,6 +187,16 @@ class _Writer:
     def _indented(self, text: str, indent: int) -> str:
         """All lines but the first begin with so many blanks."""
         return (self._line_end + " " * indent).join(text.splitlines())
+
+
+def _added_to(before: Any, after: Any) -> Any:
+    """What comes behind all that was there; None where that is not all that changes."""
+    if isinstance(after, dict) and isinstance(before, dict):
+        more = {key: value for key, value in after.items() if key not in before}
+        return more if {**before, **more} == after else None
+    if isinstance(after, list) and isinstance(before, list):
+        return after[len(before) :] if after[: len(before)] == before else None
+    return None
 
 
 class _Dumper(yaml.SafeDumper):

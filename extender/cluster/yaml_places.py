@@ -116,8 +116,9 @@ class _Builder:
         self._anchors: dict[str, Placed] = {}
         #: The lists and objects whose end has not come yet.
         self._open: list[Placed] = []
-        #: Of each object that is open the key whose value comes next, and where it begins.
-        self._keys: list[tuple[str, int] | None] = []
+        #: Of each object that is open the key whose value comes next, and where it begins; the key
+        #: is None for a merge.
+        self._keys: list[tuple[str | None, int] | None] = []
         self._merged: list[list[Placed]] = []
 
     def build(self, events: Iterator[Any]) -> Placed:
@@ -128,7 +129,8 @@ class _Builder:
                 placed = self._alias(event.anchor, start, end)
             elif kind is yaml.ScalarEvent:
                 if self._takes_key():
-                    self._keys[-1] = event.value, start
+                    merges = event.value == "<<" and event.implicit[0]
+                    self._keys[-1] = None if merges else event.value, start
                     if event.anchor is not None:
                         self._anchors[event.anchor] = Placed(start, start, end)
                     continue
@@ -202,7 +204,7 @@ class _Builder:
         self._keys[-1] = None
         name, placed_begin = key
         into.end = max(into.end, placed.end)
-        if name == "<<":
+        if name is None:
             self._merged[-1] += placed.fields if isinstance(placed.fields, list) else [placed]
             return
         placed.begin = placed_begin

@@ -36,6 +36,7 @@ RULES: Final[Mapping[str, str]] = {
     "not_found": "The RuntimeClass does not exist.",
     "os": "No node that the pods could run on has their operating system.",
     "overhead": "The pod's overhead is not that of its RuntimeClass.",
+    "refused": "Admission refuses the pods.",
     "unsupported": "The RuntimeClass does not support something that the pod uses.",
 }
 

@@ -162,6 +162,28 @@ def test_lines_are_added_where_a_person_would() -> None:
     assert (new, anew) == (AFTER, [])
 
 
+def test_what_is_changed_within_is_written_anew_and_no_more() -> None:
+    text = """\
+spec:   # the pod's
+  affinity:
+    nodeAffinity:   # lost
+      preferred: [1]
+  tolerations: # kept
+  - key: x   # lost, for one is dropped
+  - key: y
+  containers: []   # kept
+"""
+    fields = {"affinity": {"nodeAffinity": {"required": {"a": "1"}}}, "tolerations": [{"key": "y"}]}
+    new, anew, expected = changed(text, {0: fields})
+    assert documents_in(new) == expected
+    assert not anew
+    assert [line for line in new.splitlines() if "#" in line] == [
+        "spec:   # the pod's",
+        "  tolerations: # kept",
+        "  containers: []   # kept",
+    ]
+
+
 @pytest.mark.parametrize(
     "text",
     [
