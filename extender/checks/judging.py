@@ -12,7 +12,7 @@ import msgspec
 
 from extender.admission.admitted import admitted_spec, reviewed
 from extender.admission.default_class import cluster_default, takes_default
-from extender.admission.merging import AdmissionRefusal
+from extender.admission.merging import AdmissionRefusal, refused_for
 from extender.admission.namespace_rules import (
     ALLOWED_ANNOTATION,
     REQUIRED_ANNOTATION,
@@ -31,6 +31,7 @@ from extender.decoding import (
 from extender.decoding.explained import explained_pod
 from extender.objects import Pod, RuntimeClass
 from extender.predicates.node_selector import conflicting_key
+from extender.verbs.review import Given
 from extender.verdict import shown
 
 Json = dict[str, Any]
@@ -44,15 +45,25 @@ class Admission:
 
     namespace_rules is None where nobody knows them. default_class: pods that name no class get the
     default of the cluster, as webhook --default-class gives it; that of their namespace they get
-    wherever the namespace names one.
+    wherever the namespace names one. fitted: what webhook --fit gives, None without.
     """
 
     runtime_classes: Mapping[str, RuntimeClass]
     namespace_rules: Callable[[str], NamespaceRules] | None = None
     default_class: bool = False
+    fitted: Callable[[ReviewedPod, str], Given | None] | None = None
 
-    def given(self, pod: ReviewedPod, namespace: str) -> str | None:
+    def given(self, pod: ReviewedPod, namespace: str) -> str | AdmissionRefusal | None:
         """The class that a pod is given which names none. Raises DecodeError."""
+        if pod.runtime_class_name is not None:
+            return None
+        given = self.fitted(pod, namespace) if self.fitted else None
+        if given is not None:
+            refusal = f"{given.refusal} ({given.origin})" if given.refusal else ""
+            return refused_for([refusal]) if refusal else given.name
+        return self._default(pod, namespace)
+
+    def _default(self, pod: ReviewedPod, namespace: str) -> str | None:
         if not takes_default(pod):
             return None
         rules = self.namespace_rules(namespace) if self.namespace_rules else None
@@ -76,6 +87,9 @@ class Judge:
         if not pod.has_spec:
             return
         given = self._admission.given(pod, template.namespace)
+        if isinstance(given, AdmissionRefusal):
+            yield _refused(template, pod, None, given)
+            return
         name = pod.runtime_class_name if given is None else given
         runtime_class = self._admission.runtime_classes.get(name or "")
         if name is not None and runtime_class is None:

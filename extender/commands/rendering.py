@@ -30,6 +30,8 @@ from extender.decoding import DecodeError
 from extender.flags import CommandParser, UsageError
 from extender.printable import printable
 from extender.streams import say, write_out
+from extender.verbs.class_lookup import no_lookup
+from extender.verbs.review import Reviewer
 
 #: Bytes of all files: their values and places are held at the same time.
 MAX_RENDERED_BYTES: Final = 32 * 2**20
@@ -53,6 +55,11 @@ def _add_flags(parser: CommandParser) -> None:
         "--default-class",
         default=False,
         help="give pods that name no RuntimeClass the default one of their namespace or cluster",
+    )
+    parser.boolean_flag(
+        "--fit",
+        default=False,
+        help="give pods that ask for an isolation by annotation the class that fits best",
     )
 
 
@@ -87,13 +94,21 @@ def _render(program: str, flags: argparse.Namespace) -> int:
         take_surroundings(file, brought)
     if not any(each.documents for each in files):
         raise UsageError(f"-f {flags.filename[0]}: holds no object: nothing was rendered")
-    state = cluster_around(source_of(flags), brought, progress, nodes=False)
+    state = cluster_around(source_of(flags), brought, progress, nodes=flags.fit)
     for warning in state.warnings:
         warn(program, warning)
-    rules = namespace_rules(program, state, brought) if flags.default_class else None
-    admission = Admission(state.snapshot.runtime_classes, rules, flags.default_class)
+    asks_namespaces = flags.default_class or flags.fit
+    rules = namespace_rules(program, state, brought) if asks_namespaces else None
+    merge = Merge(flags.merge)
+    reviewer = Reviewer(state, merge, no_lookup, rules, lambda _: None, fits=flags.fit)
+    admission = Admission(
+        state.snapshot.runtime_classes,
+        rules if flags.default_class else None,
+        flags.default_class,
+        reviewer.fitted_class if flags.fit else None,
+    )
     of_nobody = state.namespace if program.startswith(PLUGIN) else "default"
-    renderer = _Renderer(admission, Merge(flags.merge), flags.namespace or of_nobody)
+    renderer = _Renderer(admission, merge, flags.namespace or of_nobody)
     refused = 0
     texts = []
     for file in files:
@@ -145,6 +160,8 @@ class _Renderer:
             return None
         spec: Json = template.pod["spec"]
         given = self._admission.given(pod, template.namespace)
+        if isinstance(given, AdmissionRefusal):
+            return given
         name = pod.runtime_class_name if given is None else given
         runtime_class = self._admission.runtime_classes.get(name or "")
         return admitted_spec(spec, pod, runtime_class, self._merge, given)

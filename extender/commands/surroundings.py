@@ -1,6 +1,5 @@
 """The cluster that the objects of -f meet: what they bring along, and what there is."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from extender.admission.namespace_rules import NamespaceRules, rules_of
@@ -20,6 +19,7 @@ from extender.commands.progress import Progress
 from extender.decoding import WORKLOAD_GROUPS, DecodeError, decode
 from extender.decoding.workloads import template_path
 from extender.flags import UsageError
+from extender.verbs.review import RulesOfNamespaces
 from extender.verdict import shown
 
 #: What a file may bring along that its workloads are judged by.
@@ -48,7 +48,7 @@ def cluster_around(
 
 def namespace_rules(
     program: str, state: ClusterState, brought: Manifests
-) -> Callable[[str], NamespaceRules] | None:
+) -> RulesOfNamespaces | None:
     """None, with a warning, where namespaces may not be listed."""
     try:
         namespaces = {**state.namespaces(), **brought.namespaces}

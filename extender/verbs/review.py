@@ -98,7 +98,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class Given:
     """A class that was given to a pod that names none.
 
     origin: what gives it. refusal: why the pod can't have it; "" where it can. by_default: the pod
@@ -156,7 +156,7 @@ class Reviewer:
         name, given = pod.runtime_class_name, None
         warnings: tuple[str, ...] = ()
         if name is None:
-            given = self._fitted_class(pod, namespace, patient)
+            given = self.fitted_class(pod, namespace, patient)
             if given is None and self.gives_default:
                 given = self._default_class(pod, namespace)
             if given is None:
@@ -186,7 +186,7 @@ class Reviewer:
         pod: ReviewedPod,
         name: str,
         runtime_class: RuntimeClass | None,
-        given: _Given | None,
+        given: Given | None,
     ) -> Changes | AdmissionRefusal:
         if given is not None and given.refusal:
             return refused_for([given.refusal])
@@ -230,7 +230,7 @@ class Reviewer:
         """None when there is no such class. Raises UndecidedError."""
         return find_class(name, self.source.snapshot, self.lookup, patient=patient)
 
-    def _fitted_class(self, pod: ReviewedPod, namespace: str, patient: bool) -> _Given | None:
+    def fitted_class(self, pod: ReviewedPod, namespace: str, patient: bool = True) -> Given | None:
         """The best class for a pod that asks for isolation and names none; None for any other.
 
         Raises UndecidedError, and unless patient WouldWaitError: every node is looked at for it.
@@ -246,7 +246,7 @@ class Reviewer:
             levels = ", ".join(ISOLATION_LEVELS)
             said = f'isolation "{shown(level)}" of annotation {ISOLATION_ANNOTATION}'
             refusal = f"{said} is none of {levels}"
-            return _Given("", origin, refusal, by_default=False)
+            return Given("", origin, refusal, by_default=False)
         if not patient:
             raise WouldWaitError
         snapshot = self.source.snapshot
@@ -256,17 +256,17 @@ class Reviewer:
         found = fit(pod.explained(), snapshot, _POLICY, rules, level)
         chosen = best(found)
         if chosen is None:
-            return _Given("", origin, why_none(found, level), by_default=False)
-        return _Given(chosen.runtime_class.name, origin, "", by_default=False)
+            return Given("", origin, why_none(found, level), by_default=False)
+        return Given(chosen.runtime_class.name, origin, "", by_default=False)
 
-    def _default_class(self, pod: ReviewedPod, namespace: str) -> _Given | None:
+    def _default_class(self, pod: ReviewedPod, namespace: str) -> Given | None:
         """The class given to a pod that names none. Raises UndecidedError."""
         if self.namespace_rules is None or not takes_default(pod):
             return None
         rules = self.namespace_rules(namespace)
         origin = origin_of_default(namespace, rules.default)
         if rules.names_default:
-            return _Given(rules.default, origin, rules.refusal(rules.default))
+            return Given(rules.default, origin, rules.refusal(rules.default))
         if rules.default:
             return None
         snapshot = self.source.snapshot
@@ -277,7 +277,7 @@ class Reviewer:
             return None
         self.on_default(default.warning)
         warnings = (default.warning,) if default.warning else ()
-        return _Given(default.name, origin, rules.refusal(default.name), warnings)
+        return Given(default.name, origin, rules.refusal(default.name), warnings)
 
 
 def _refused(refusal: AdmissionRefusal, warnings: tuple[str, ...] = ()) -> Answer:

@@ -120,6 +120,47 @@ def test_a_default_class_is_given_where_asked(
     assert spec.get("runtimeClassName") == wanted
 
 
+FITTING: Final = (
+    "kind: Pod\nmetadata:\n  name: p\n"
+    "  annotations: {runtimeclass-extender/isolation: LEVEL}\nspec:\n  containers: []   # none\n"
+)
+
+
+def test_the_class_that_fits_is_given_where_asked(tmp_path: Path) -> None:
+    text = (WORKLOADS / "cluster" / "classes.yaml").read_text()
+    isolating = "metadata: {name: kata, annotations: {runtimeclass-extender/isolation: vm}}"
+    (tmp_path / "classes.yaml").write_text(text.replace("metadata: {name: kata}", isolating))
+    nodes = ("--manifests", str(WORKLOADS / "cluster" / "nodes.yaml"))
+    words = ("render", "-f", "-", *nodes, "--manifests", str(tmp_path))
+    sandboxed = FITTING.replace("LEVEL", "sandbox")
+    assert run(*words, stdin=sandboxed).stdout == sandboxed
+    result = run(*words, "--fit", stdin=sandboxed)
+    assert (result.returncode, result.stderr) == (0, "")
+    spec = yaml.safe_load(result.stdout)["spec"]
+    assert (spec["runtimeClassName"], spec["nodeSelector"]) == ("kata", KATA)
+    assert "# none" in result.stdout
+    refused = run(*words, "--fit", stdin=FITTING.replace("LEVEL", "confidential"))
+    assert refused.returncode == 1
+    assert (
+        "Pod default/p: pod rejected: no RuntimeClass of isolation confidential" in refused.stderr
+    )
+
+
+def test_terms_of_a_class_are_joined_with_the_pods(tmp_path: Path) -> None:
+    terms = "[{matchExpressions: [{key: a, operator: Exists}]}]"
+    (tmp_path / "class.yaml").write_text(
+        "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nhandler: h\nmetadata:\n  name: kata\n"
+        f"  annotations:\n    runtimeclass-extender/node-selector-terms: '{terms}'\n"
+    )
+    text = "kind: Pod\nspec: # kept\n  runtimeClassName: kata # kept\n"
+    result = run("render", "-f", "-", "--manifests", str(tmp_path), stdin=text)
+    affinity = yaml.safe_load(result.stdout)["spec"]["affinity"]["nodeAffinity"]
+    assert affinity["requiredDuringSchedulingIgnoredDuringExecution"] == {
+        "nodeSelectorTerms": yaml.safe_load(terms)
+    }
+    assert result.stdout.count("# kept") == 2
+
+
 def test_the_nodeselector_is_left_to_the_filter_where_asked() -> None:
     text = rendered("-f", str(FOLDER / "api.yaml"), "--merge", "tolerations")
     spec = yaml.safe_load(text)["spec"]["template"]["spec"]
