@@ -58,7 +58,9 @@ def test_every_reason_is_shown(said: str) -> None:
 
 def test_the_first_paragraph_tells_which_event_comes_beside_the_plugin_and_which_instead() -> None:
     """Beside it NodeAffinity speaks first, and only explain names the class's label."""
-    paragraph = " ".join((ROOT / "README.md").read_text().split("\n\n")[1].split())
+    paragraphs = (ROOT / "README.md").read_text().split("\n\n")[1:]
+    first = next(each for each in paragraphs if not each.startswith("!["))
+    paragraph = " ".join(first.split())
     beside, instead = paragraph.split("Instead of the plugin, the event itself says so")
     selector = f"`5 {selector_mismatch('gvisor', (('sandbox', 'gvisor'),)).text}`"
     assert f"event still says `5 {POD_SELECTOR.text}`" in beside
