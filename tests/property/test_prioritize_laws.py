@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.objects import HARD_EFFECTS, Handler, Node, RuntimeClass, Taint
+from extender.objects import HARD_EFFECTS, Handler, Node, RuntimeClass, Taint, Toleration
 from extender.predicates.runtimeclass import HandlerCheck
 from extender.snapshot import Snapshot
 from extender.verbs.prioritize import MAX_SCORE, Preferences
@@ -248,3 +248,24 @@ def test_what_is_remembered_of_one_snapshot_is_not_told_of_another(
         names = bodies.run_of([node.name for node in nodes])
         fresh = Preferences(check).scores(None, store.snapshot, names)
         assert preferences.scores(None, store.snapshot, names) == fresh
+
+
+def test_nothing_is_remembered_of_shapes_that_were_numbered_anew() -> None:
+    """Of 200 shapes half are gone, and the others get their numbers."""
+    from extender.cluster.store import SnapshotStore
+
+    everything = (Toleration("", "Exists"),)
+    classes = [RuntimeClass("kata", "kata", (("kata", "true"),), everything)]
+    nodes = [
+        Node(f"n{n}", {"kata": "true"} if n % 3 else {}, (Taint(f"t{n}", "", "NoSchedule"),))
+        for n in range(200)
+    ]
+    store, preferences = SnapshotStore(), Preferences(HandlerCheck.AUTO)
+    store.replace_runtime_classes(classes)
+    for left in (nodes[:100], nodes[100:]):
+        replace_nodes(store, left)
+        names = bodies.run_of([node.name for node in left])
+        fresh = Preferences(HandlerCheck.AUTO).scores(None, store.snapshot, names)
+        assert preferences.scores(None, store.snapshot, names) == fresh
+        assert len(set(fresh.scores)) == 2
+        assert len(store.snapshot.shapes) == 100

@@ -10,9 +10,13 @@ from extender.http.health import Health
 from extender.http.service import Service
 from extender.http.verb_routes import FilterRoute
 from extender.metrics import Metrics
-from extender.objects import Node, RuntimeClass
+from extender.objects import Node, Pod, RuntimeClass, Taint
+from extender.predicates.runtimeclass import Policy
 from extender.refused import RefusedPods
 from extender.snapshot import Snapshot
+from extender.verbs.filter import filter_names
+from extender.verdict import Code
+from extender.wire.bodies import run_of
 
 GVISOR = RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),))
 BODY = orjson.dumps(
@@ -56,3 +60,13 @@ def test_a_class_that_has_gone_is_asked_for_again() -> None:
     """It is not taken for one that asks for nothing."""
     assert "not found" in refusals([], [Node("plain")], None)
     assert "nodeSelector sandbox=gvisor" in refusals([], [Node("plain")], GVISOR)
+
+
+def test_reasons_that_no_asked_node_has_are_not_counted() -> None:
+    """Else each would be a series of the metrics that stays at 0."""
+    store = SnapshotStore()
+    tainted = Node("tainted", {"sandbox": "gvisor"}, (Taint("t", "", "NoSchedule"),))
+    store.replace_all([Node("plain"), tainted], [GVISOR])
+    pod, names = Pod(runtime_class_name="gvisor"), run_of(["plain", "plain"])
+    result = filter_names(pod, GVISOR, store.snapshot, names, Policy())
+    assert result.reasons == {Code.SELECTOR: 2}
