@@ -8,6 +8,7 @@ making an object for each name; without it, split, map, compress and join do the
 RUNTIMECLASS_EXTENDER_PURE_PYTHON=1 switches it off.
 """
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
@@ -53,9 +54,15 @@ _FEW: Final = 16
 
 
 def text_of(name: bytes) -> str:
-    """The text of a name, which is the content of its JSON string."""
-    text: str = orjson.loads(b'"' + name + b'"') if b"\\" in name else name.decode()
-    return text
+    """The text of a name, which is the content of its JSON string.
+
+    A name from a manifest may be none: it is taken as it stands.
+    """
+    if b"\\" in name:
+        with contextlib.suppress(orjson.JSONDecodeError):
+            text: str = orjson.loads(b'"' + name + b'"')
+            return text
+    return name.decode("utf-8", "replace")
 
 
 @dataclass

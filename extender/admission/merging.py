@@ -74,6 +74,10 @@ class Changes:
     terms: Terms | None = None
 
 
+#: How the plugin's refusals begin.
+REJECTED: Final = "pod rejected: "
+
+
 def not_found(name: str) -> AdmissionRefusal:
     """The pod names a class that does not exist."""
     if not name:

@@ -12,7 +12,7 @@ import msgspec
 
 from extender.admission.admitted import admitted_spec, reviewed
 from extender.admission.default_class import cluster_default, takes_default
-from extender.admission.merging import AdmissionRefusal, refused_for
+from extender.admission.merging import REJECTED, AdmissionRefusal, not_found, refused_for
 from extender.admission.namespace_rules import (
     ALLOWED_ANNOTATION,
     REQUIRED_ANNOTATION,
@@ -110,7 +110,7 @@ class Judge:
             Severity.ERROR,
             "not_found",
             f"{told} does not exist" if given is None else f"{told}, the default, does not exist",
-            f"{_REFUSED}pod rejected: {told} not found",
+            f"{_REFUSED}{not_found(name).text}",
             f"runtimeClassName: {meant}" if meant else "create the RuntimeClass first",
             (name,),
         )
@@ -184,7 +184,7 @@ def _refused(
     why = f"{_REFUSED}{refusal.text}"
     if runtime_class is not None and conflict is not None and pod.has_spec:
         key, own, wanted = (shown(each) for each in conflict)
-        if not refusal.text.startswith("pod rejected"):
+        if not refusal.text.startswith(REJECTED):
             finding = Finding(
                 Severity.ERROR,
                 "conflict",
@@ -199,7 +199,7 @@ def _refused(
         finding = Finding(
             Severity.ERROR,
             "refused",
-            refusal.text.removeprefix("pod rejected: "),
+            refusal.text.removeprefix(REJECTED),
             f"{_REFUSED}it can't be held to its class",
             f"kubectl edit runtimeclass {name}",
             names,

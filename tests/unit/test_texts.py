@@ -24,7 +24,11 @@ def test_a_reason_becomes_text_in_one_place() -> None:
 @pytest.mark.parametrize(
     ("what", "places"),
     [
-        pytest.param(r"(?<!\w)Finding\($", ["checks/", "commands/probing.py"], id="findings"),
+        pytest.param(
+            r"(?<!\w)Finding\($",
+            ["checks/", "commands/probing.py", "commands/checking_files.py"],
+            id="findings",
+        ),
         pytest.param(r"pod rejected: ", ["admission/merging.py"], id="refusals"),
         pytest.param(r"def warnings_of\(", ["verbs/explain/warnings.py"], id="warnings"),
     ],
