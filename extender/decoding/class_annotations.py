@@ -60,6 +60,9 @@ _MAX_TEXT: Final = 2**18
 MAX_REQUIREMENTS: Final = 1000
 MAX_ENTRIES: Final = 200
 
+#: The one field of a Node that kube-apiserver lets a Pod select by.
+_NAME_FIELD: Final = "metadata.name"
+
 _NAME: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]{0,314}[A-Za-z0-9])?"
 _CONDITION: Final = re.compile(rf"({_NAME})(?:\s*=\s*({_NAME}))?")
 _RESOURCE: Final = re.compile(rf"{RESOURCE}{_NAME}")
@@ -122,6 +125,10 @@ def _terms(text: str) -> tuple[SelectorTerm, ...]:
         SelectorTerm(_requirements(each.match_expressions), _requirements(each.match_fields))
         for each in terms
     )
+    for term in read:
+        for field in term.match_fields:
+            if field.key != _NAME_FIELD:
+                raise _UnreadableError(f'matchFields: there is no field "{field.key}" of a Node')
     count = sum(len(each.match_expressions) + len(each.match_fields) for each in read)
     if max(count, len(read)) > MAX_REQUIREMENTS:
         raise _UnreadableError(f"more than {MAX_REQUIREMENTS:,} requirements")

@@ -17,6 +17,7 @@ from tests.processes import ROOT
         "README.md",
         "docs/before.md",
         "docs/explain.md",
+        "docs/runtimes.md",
         "docs/usage.md",
         "docs/verbs.md",
         "docs/webhook.md",

@@ -81,9 +81,9 @@ def a_requirement(chance: random.Random) -> Json:
 
 
 def a_field(chance: random.Random) -> Json:
-    key = chance.choice(["metadata.name", "metadata.name", "metadata.namespace"])
     values = [chance.choice([*NAMES, ""]) for _ in range(chance.choice([1, 1, 1, 2]))]
-    return {"key": key, "operator": chance.choice(["In", "NotIn", "Exists"]), "values": values}
+    operator = chance.choice(["In", "NotIn", "Exists"])
+    return {"key": "metadata.name", "operator": operator, "values": values}
 
 
 def a_term(chance: random.Random) -> Json:
@@ -456,6 +456,13 @@ def test_a_field_of_a_wrong_type_is_told_only_where_it_is_read() -> None:
         ({"node-selector-terms": "{"}, text_of("c", "node-selector-terms")),
         ({"node-selector-terms": ""}, text_of("c", "node-selector-terms")),
         ({"node-selector-terms": "[{matchLabels: {a: b}}]"}, text_of("c", "node-selector-terms")),
+        (
+            {
+                "node-selector-terms": "[{matchFields: [{key: metadata.uid, operator: In, values:"
+                " [a]}]}]"
+            },
+            text_of("c", "node-selector-terms"),
+        ),
         ({"node-conditions": "=True"}, text_of("c", "node-conditions")),
         ({"node-conditions": "Ready=True=True"}, text_of("c", "node-conditions")),
         ({"unsupported": "hostNetwrok"}, text_of("c", "unsupported")),
