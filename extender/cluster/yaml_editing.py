@@ -77,19 +77,22 @@ def _applied(text: str, edits: Sequence[Edit], expected: Mapping[int, Json], ane
         by_document.setdefault(each.document, []).append(each)
     wanted = dict.fromkeys([*by_document, *anew])
     pieces: list[_Piece] = []
+    line_end = "\r\n" if "\r\n" in text else "\n"
     for number, root in placed_documents(text, wanted):
         if number not in anew:
             try:
-                for each in by_document[number]:
-                    pieces += _Writer(text, root).pieces(each)
+                writer = _Writer(text, root, line_end)
+                pieces += [piece for each in by_document[number] for piece in writer.pieces(each)]
                 continue
             except NotEditableError:
                 anew.add(number)
-        pieces = [piece for piece in pieces if piece.start < root.start]
-        pieces.append(_Piece(root.start, root.end, dumped(expected[number]).rstrip("\n")))
-    for piece in sorted(pieces, key=lambda each: each.start, reverse=True):
-        text = text[: piece.start] + piece.text + text[piece.end :]
-    return text
+        lines = dumped(expected[number]).splitlines()
+        pieces.append(_Piece(root.start, root.end, line_end.join(lines)))
+    parts, done = [], 0
+    for piece in sorted(pieces, key=lambda each: each.start):
+        parts += [text[done : piece.start], piece.text]
+        done = piece.end
+    return "".join([*parts, text[done:]])
 
 
 def _all_anew(expected: Mapping[int, Json]) -> str:
@@ -108,10 +111,10 @@ class _Piece:
 class _Writer:
     """Works out the pieces for one edit; raises NotEditableError."""
 
-    def __init__(self, text: str, root: Placed) -> None:
+    def __init__(self, text: str, root: Placed, line_end: str) -> None:
         self._text = text
         self._root = root
-        self._line_end = "\r\n" if "\r\n" in text else "\n"
+        self._line_end = line_end
 
     def pieces(self, edit: Edit) -> list[_Piece]:
         spec = self._place(edit.place)
