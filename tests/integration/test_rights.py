@@ -22,7 +22,7 @@ from tests.fakes.apiserver import (
     right_of,
     runtime_class,
 )
-from tests.processes import SAMPLES, run, running
+from tests.processes import ROOT, SAMPLES, run, running
 
 GROUPS: Final = {"nodes": "", "runtimeclasses": "node.k8s.io", "pods": "", "namespaces": ""}
 
@@ -80,11 +80,15 @@ PENDING: Final[Json] = {
     "spec": {"runtimeClassName": "gone"},
 }
 
+API: Final = ROOT / "tests" / "workloads" / "folder" / "api.yaml"
+
 #: What each command is tried with.
 COMMANDS: Final = {
     "explain": ["explain", "ns/web"],
     "nodes": ["nodes", "kata"],
     "check": ["check"],
+    "check -f": ["check", "-f", str(API)],
+    "render": ["render", "-f", str(API)],
     "pods": ["pods"],
     "classes": ["classes"],
     "can-delete": ["can-delete", "kata"],
@@ -93,7 +97,12 @@ COMMANDS: Final = {
 
 
 #: What a command does without, and says so.
-LEFT_OUT: Final = {("check", "pods"), ("check", "namespaces"), ("explain", "namespaces")}
+LEFT_OUT: Final = {
+    ("check", "pods"),
+    ("check", "namespaces"),
+    ("check -f", "namespaces"),
+    ("explain", "namespaces"),
+}
 
 
 @pytest.fixture
