@@ -110,8 +110,9 @@ def cluster() -> Iterator[FakeApiServer]:
     with FakeApiServer() as server:
         selector = {"node-restriction.kubernetes.io/pool": "kata"}
         server.put(RUNTIME_CLASSES, runtime_class("kata", "kata", selector))
-        server.put(RUNTIME_CLASSES, runtime_class("kata-v2", "kata", selector))
-        server.put(NODES, node("n", selector, handlers=["kata"]))
+        newer = {"node-restriction.kubernetes.io/kata-v2": "true"}
+        server.put(RUNTIME_CLASSES, runtime_class("kata-v2", "kata-v2", newer))
+        server.put(NODES, node("n", {**selector, **newer}, handlers=["kata", "kata-v2"]))
         pods = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": [PENDING]}
         web = {"metadata": {"name": "web", "namespace": "ns"}, "spec": {"runtimeClassName": "kata"}}
         server.scripts["/api/v1/pods"] = deque([{"json": pods}] * 8)
