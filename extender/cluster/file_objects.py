@@ -1,6 +1,6 @@
 """The objects of a file as it was given, each with its place: to be judged, or to be rendered."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,13 +89,19 @@ def _items_of(
     return items
 
 
-def read_objects(name: str, text: bytes) -> GivenFile:
-    """The objects of a text; what is none, such as a list, is left out. Raises ManifestError."""
+def read_objects(
+    name: str, text: bytes, on_document: Callable[[], None] = lambda: None
+) -> GivenFile:
+    """The objects of a text; what is none, such as a list, is left out.
+
+    on_document is called for each document. Raises ManifestError.
+    """
     objects: list[FileObject] = []
     documents = 0
     try:
         for number, document in documents_of(text, skip_others=True):
             documents += 1
+            on_document()
             objects += _objects(document, number, (), "")
     except (ManifestError, DecodeError, YamlError, UnicodeDecodeError) as error:
         raise ManifestError(f"{name}: {error}") from None

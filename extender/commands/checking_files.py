@@ -18,7 +18,7 @@ from extender.cluster.file_objects import FileObject, GivenFile
 from extender.cluster.manifests import Manifests
 from extender.cluster.misspelt import misspelt_fields, misspelt_kind
 from extender.commands.arguments import PLUGIN, policy_of, source_of
-from extender.commands.given_files import add_file_flags, given_files
+from extender.commands.given_files import add_file_flags, read_given
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, screen, warn
 from extender.commands.progress import Progress
 from extender.commands.surroundings import (
@@ -65,7 +65,7 @@ def add_check_file_flags(parser: CommandParser) -> None:
 class _Judged:
     """What has been looked at so far."""
 
-    files: list[GivenFile] = field(default_factory=list)
+    files: list[GivenFile]
     objects: int = 0
     subjects: list[tuple[str, str]] = field(default_factory=list)
     findings: list[LocatedFinding] = field(default_factory=list)
@@ -73,17 +73,11 @@ class _Judged:
 
 def check_files(program: str, flags: argparse.Namespace) -> int:
     """Exit code 1 with findings that are as bad as --fail-on says. Raises UsageError."""
-    judged = _Judged()
     progress = Progress()
+    judged = _Judged(read_given(flags.filename, progress, recursive=flags.recursive))
     brought = Manifests()
-    with progress.showing(
-        lambda: f"{sum(each.documents for each in judged.files):,} documents read"
-    ):
-        for file in given_files(flags.filename, recursive=flags.recursive):
-            judged.files.append(file)
-            take_surroundings(file, brought)
-    if not any(each.documents for each in judged.files):
-        raise UsageError(f"-f {flags.filename[0]}: holds no object: nothing was checked")
+    for file in judged.files:
+        take_surroundings(file, brought)
     state = cluster_around(source_of(flags), brought, progress)
     for warning in state.warnings:
         warn(program, warning)

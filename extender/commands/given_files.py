@@ -1,13 +1,15 @@
 """The files that -f names: a file, a folder, or - for standard input."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from extender.cluster.file_objects import GivenFile, read_objects
 from extender.cluster.manifests import MAX_FILES, ManifestError, manifest_files
 from extender.commands.named_pods import STDIN, read_stdin
+from extender.commands.progress import Progress
 from extender.flags import CommandParser, UsageError
 from extender.input_files import FileError, read_file
 
@@ -30,11 +32,36 @@ def add_file_flags(parser: CommandParser, help: str) -> None:
     )
 
 
-def given_files(
-    names: Sequence[str], *, recursive: bool, limit: int = MAX_GIVEN_BYTES
+@dataclass(slots=True)
+class Given:
+    """The files read so far, and how many documents."""
+
+    files: list[GivenFile] = field(default_factory=list)
+    documents: int = 0
+
+    def count(self) -> None:
+        self.documents += 1
+
+
+def read_given(
+    names: Sequence[str],
+    progress: Progress,
+    *,
+    recursive: bool,
+    limit: int = MAX_GIVEN_BYTES,
+) -> list[GivenFile]:
+    """All files, of `limit` bytes together. Raises UsageError, also where none has an object."""
+    given = Given()
+    with progress.showing(lambda: f"{given.documents:,} documents read"):
+        given.files += _given_files(names, recursive, limit, given.count)
+    if not any(each.documents for each in given.files):
+        raise UsageError(f"-f {names[0]}: holds no object: there is nothing to do")
+    return given.files
+
+
+def _given_files(
+    names: Sequence[str], recursive: bool, left: int, on_document: Callable[[], None]
 ) -> Iterator[GivenFile]:
-    """The files one by one, of `limit` bytes together. Raises UsageError."""
-    left = limit
     if names.count(STDIN) > 1:
         raise UsageError("-f -: standard input can be read once only")
     for name in names:
@@ -42,7 +69,7 @@ def given_files(
             text = _text(file, left)
             left -= len(text)
             try:
-                yield read_objects(file, text)
+                yield read_objects(file, text, on_document)
             except ManifestError as error:
                 raise UsageError(str(error)) from None
 

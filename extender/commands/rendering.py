@@ -16,7 +16,7 @@ from extender.cluster.manifests import Manifests
 from extender.cluster.yaml_editing import Edit, dumped, edited
 from extender.cluster.yaml_places import Path, decoded
 from extender.commands.arguments import PLUGIN, Command, source_of
-from extender.commands.given_files import add_file_flags, given_files
+from extender.commands.given_files import add_file_flags, read_given
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, warn
 from extender.commands.progress import Progress
 from extender.commands.surroundings import (
@@ -65,11 +65,16 @@ def _add_flags(parser: CommandParser) -> None:
 
 @dataclass(slots=True)
 class _Rendered:
-    """A file and what is changed of it; documents are those that are objects, by number."""
+    """A file and what is changed of it; documents are those that are objects, by number.
+
+    refused: (line, what is said) of each pod that is. anew: documents that lost their comments.
+    """
 
     file: GivenFile
     documents: dict[int, Json]
     edits: list[Edit] = field(default_factory=list)
+    refused: list[tuple[int, str]] = field(default_factory=list)
+    anew: list[int] = field(default_factory=list)
 
     def change(self, each: FileObject, place: Path, after: Json) -> None:
         """Put a spec in the place of one."""
@@ -87,13 +92,12 @@ def _render(program: str, flags: argparse.Namespace) -> int:
     if not flags.filename:
         raise UsageError("-f FILE is needed; - is standard input")
     progress = Progress()
+    files = read_given(
+        flags.filename, progress, recursive=flags.recursive, limit=MAX_RENDERED_BYTES
+    )
     brought = Manifests()
-    files = []
-    for file in given_files(flags.filename, recursive=flags.recursive, limit=MAX_RENDERED_BYTES):
-        files.append(file)
+    for file in files:
         take_surroundings(file, brought)
-    if not any(each.documents for each in files):
-        raise UsageError(f"-f {flags.filename[0]}: holds no object: nothing was rendered")
     state = cluster_around(source_of(flags), brought, progress, nodes=flags.fit)
     for warning in state.warnings:
         warn(program, warning)
@@ -109,16 +113,29 @@ def _render(program: str, flags: argparse.Namespace) -> int:
     )
     of_nobody = state.namespace if program.startswith(PLUGIN) else "default"
     renderer = _Renderer(admission, merge, flags.namespace or of_nobody)
-    refused = 0
+    done: list[_Rendered] = []
     texts = []
-    for file in files:
-        rendered, refusals = renderer.render(file)
-        for line, text in refusals:
-            say(f"{program}: {printable(file.name)}:{line}: {printable(text)}")
-        refused += len(refusals)
-        texts.append(_text(program, rendered, flags.output))
+    with progress.showing(lambda: f"{len(done):,} of {len(files):,} files rendered"):
+        for file in files:
+            rendered = renderer.render(file)
+            texts.append(_text(rendered, flags.output))
+            done.append(rendered)
+    for each in done:
+        _tell(program, each)
     write_out("".join(_joined(texts)))
-    return EXIT_DOES_NOT_FIT if refused else EXIT_FITS
+    return EXIT_DOES_NOT_FIT if any(each.refused for each in done) else EXIT_FITS
+
+
+def _tell(program: str, rendered: _Rendered) -> None:
+    name = printable(rendered.file.name)
+    for line, text in rendered.refused:
+        say(f"{program}: {name}:{line}: {printable(text)}")
+    for number in rendered.anew:
+        warn(
+            program,
+            f"{name}: document {number + 1} is written anew, without its comments: what changes is"
+            " shared by anchors, or written in a way that can't be added to",
+        )
 
 
 class _Renderer:
@@ -129,8 +146,8 @@ class _Renderer:
         self._merge = merge
         self._namespace = namespace
 
-    def render(self, file: GivenFile) -> tuple[_Rendered, list[tuple[int, str]]]:
-        """The file, and (line, what is said) of each pod that is refused. Raises UsageError."""
+    def render(self, file: GivenFile) -> _Rendered:
+        """Raises UsageError for an object that can't be read."""
         rendered = _Rendered(file, file.plain_documents())
         refused: list[tuple[FileObject, Path, str]] = []
         for each in file.objects:
@@ -149,9 +166,10 @@ class _Renderer:
             elif spec is not None and spec is not template.pod["spec"]:
                 rendered.change(each, template.spec(), spec)
         lines = file.lines((each, place) for each, place, _ in refused)
-        return rendered, [
+        rendered.refused += (
             (lines[each.document, each.place + place], text) for each, place, text in refused
-        ]
+        )
+        return rendered
 
     def _spec(self, template: Template) -> Json | AdmissionRefusal | None:
         """The spec as admission makes it; the same object, or None, where nothing changes."""
@@ -167,21 +185,15 @@ class _Renderer:
         return admitted_spec(spec, pod, runtime_class, self._merge, given)
 
 
-def _text(program: str, rendered: _Rendered, output: str | None) -> tuple[str, bool]:
+def _text(rendered: _Rendered, output: str | None) -> tuple[str, bool]:
     """(the file as it is printed, whether that is JSON)"""
-    file = rendered.file
-    documents = rendered.documents
+    file, documents = rendered.file, rendered.documents
     if output == "json" or (output is None and file.is_json):
         return "".join(map(_json, documents.values())), True
     if file.is_json:
         return "---\n".join(map(dumped, documents.values())), False
     text, anew = edited(decoded(file.text), rendered.edits, documents)
-    for number in anew:
-        warn(
-            program,
-            f"{printable(file.name)}: document {number + 1} is written anew, without its comments:"
-            " what changes is shared by anchors, or written in a way that can't be added to",
-        )
+    rendered.anew += anew
     return text, False
 
 

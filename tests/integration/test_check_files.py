@@ -3,9 +3,11 @@
 import io
 import json
 import os
+import pty
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -138,7 +140,7 @@ def test_standard_input_is_a_file_too() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("", "-f -: holds no object: nothing was checked", id="nothing at all"),
+        pytest.param("", "-f -: holds no object: there is nothing to do", id="nothing at all"),
         pytest.param("a: [", "-: line 2, column 1: invalid YAML: ", id="no YAML"),
         pytest.param(
             "# one\n---\napiVersion: apps/v1\nkind: Deployment\nspec: {template: [1]}\n",
@@ -238,3 +240,44 @@ def test_an_export_cut_down_as_the_page_says_has_the_same_findings(tmp_path: Pat
     words = ("check", "-f", str(FOLDER), "-o", "json", "--manifests")
     short, whole = run(*words, str(tmp_path / "cluster.json")), run(*words, CLUSTER[1])
     assert (short.stdout, short.stderr) == (whole.stdout, whole.stderr)
+
+
+def test_a_line_on_a_terminal_tells_how_far_it_is() -> None:
+    """While more is to come, here through a pipe that stays open until it was told."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "extender", "check", "-f", str(FOLDER), "-", *CLUSTER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+        cwd=ROOT,
+    ) as process:
+        os.close(theirs)
+        told = b""
+        while not (found := re.search(rb"(\d+) documents read, \d+ s", told)):
+            told += os.read(ours, 65536)
+        process.communicate(b"kind: ConfigMap\n", timeout=60)
+        os.close(ours)
+    assert (process.returncode, int(found[1])) == (1, 32)
+
+
+BOMB: Final = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
+)
+
+
+@pytest.mark.parametrize("command", ["check", "render"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(f"kind: Pod\n{BOMB}", "characters", id="aliases"),
+        pytest.param("kind: Pod\nspec: " + "[" * 10_000, "nested more than", id="depth"),
+        pytest.param('{"kind": "Pod", "spec": ' + "[" * 10_000, "nested", id="depth of JSON"),
+        pytest.param("kind: Pod\n\x1b]0;x\x07: 1\n", "invalid YAML", id="control characters"),
+    ],
+)
+def test_hostile_texts_are_one_line(command: str, text: str, said: str) -> None:
+    result = run(command, "-f", "-", *CLUSTER, stdin=text)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert said in result.stderr
+    assert result.stderr.rstrip("\n").isprintable()

@@ -189,7 +189,7 @@ def test_shared_text_is_written_anew_with_a_warning() -> None:
     ("words", "stdin", "said"),
     [
         ((), None, "-f FILE is needed"),
-        (("-f", "-"), "", "-f -: holds no object: nothing was rendered"),
+        (("-f", "-"), "", "-f -: holds no object: there is nothing to do"),
         (
             ("-f", "-"),
             "kind: Pod\nspec: {runtimeClassName: kata, tolerations: 3}\n",
