@@ -202,6 +202,16 @@ spec:
 ---
 apiVersion: kueue.x-k8s.io/v1beta1
 kind: ResourceFlavor
+metadata: {name: typo}
+spec: {nodeLabels: {sandbox.example.com/gvisor: "ture"}}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ResourceFlavor
+metadata: {name: plain}
+spec: {nodeLabels: {kubernetes.io/os: linux, pool: general}}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ResourceFlavor
 metadata: {name: null}
 spec: null
 """
@@ -216,4 +226,5 @@ def test_offers_are_held_to_the_classes_they_look_meant_for(loaded: Manifests) -
             found.append((offer.name, finding.runtime_classes, place))
     labels = ("spec", "template", "metadata", "labels")
     # The pool of that name has not the label; what is for Windows is none of Kata's business.
-    assert found == [("kata", ("kata",), labels)]
+    typo = ("spec", "nodeLabels", "sandbox.example.com/gvisor")
+    assert found == [("kata", ("kata",), labels), ("typo", ("gvisor",), typo)]
