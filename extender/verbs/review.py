@@ -238,9 +238,9 @@ class Reviewer:
         if not self.fits or not pod.has_spec:
             return None
         annotations = pod.annotations()
-        level = annotations.get(ISOLATION_ANNOTATION)
-        if level is None or MIRROR_ANNOTATION in annotations:
+        if ISOLATION_ANNOTATION not in annotations or MIRROR_ANNOTATION in annotations:
             return None
+        level = annotations[ISOLATION_ANNOTATION].strip()
         origin = f"annotation {ISOLATION_ANNOTATION} of the pod"
         if not is_level(level):
             levels = ", ".join(ISOLATION_LEVELS)

@@ -284,7 +284,7 @@ CONFIDENTIAL = class_json(
 
 
 def test_a_pod_that_asks_for_isolation_gets_the_best_class_and_all_that_it_gives() -> None:
-    pod = asking("vm")
+    pod = asking(" vm ")
     spec = fitting_webhook(VM, SANDBOX, CONFIDENTIAL).mutate(pod).applied_to(pod)["spec"]
     assert spec == {"runtimeClassName": "kata", "overhead": {"memory": "160Mi"}}
 
