@@ -116,7 +116,7 @@ class Judge:
         )
 
     def _not_allowed(self, template: Template, name: str | None) -> Iterator[Found]:
-        if self._admission.namespace_rules is None:
+        if self._admission.namespace_rules is None or template.exempt:
             return
         rules = self._admission.namespace_rules(template.namespace)
         refusal = rules.refusal(name or "")

@@ -19,7 +19,8 @@ DAEMON_SET: Final = "DaemonSet"
 class Template:
     """The pod of an object: `pod` has metadata and spec, and stands at `place` of the object.
 
-    namespace is the object's, or the one that it will be created in.
+    namespace is the object's, or the one that it will be created in. exempt: the rules of its
+    namespace are not for it (admission.policy_subjects).
     """
 
     kind: str
@@ -27,6 +28,7 @@ class Template:
     name: str
     place: Place
     pod: Mapping[str, Any]
+    exempt: bool = False
 
     def spec(self, *path: str | int) -> Place:
         """A field of the pod's spec within the object."""

@@ -3,6 +3,11 @@
 from typing import Any, Final
 
 from extender.admission.namespace_rules import NamespaceRules, rules_of
+from extender.admission.policy_subjects import (
+    EXEMPT_NAMESPACES,
+    pod_subject,
+    template_subject,
+)
 from extender.checks.template_places import Template
 from extender.cluster.file_objects import FileObject, GivenFile
 from extender.cluster.manifests import ManifestError, Manifests, take_document
@@ -76,7 +81,10 @@ def template_in(each: FileObject, namespace: str) -> Template | None:
     metadata = metadata if isinstance(metadata, dict) else {}
     name = str(metadata.get("name") or metadata.get("generateName") or "")
     own = str(metadata.get("namespace") or namespace)
-    return Template(each.kind, own, name, path, _pod(plain, path))
+    pod = _pod(plain, path)
+    judged = template_subject(each.raw, each.kind) if path else pod_subject(each.raw)
+    exempt = judged is None or own in EXEMPT_NAMESPACES
+    return Template(each.kind, own, name, path, pod, exempt)
 
 
 def subject_of(template: Template) -> str:

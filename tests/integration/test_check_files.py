@@ -210,6 +210,27 @@ def test_without_the_right_to_list_namespaces_what_they_allow_is_left_out(tmp_pa
     assert "left out what namespaces allow" in result.stderr
 
 
+def test_what_no_policy_looks_at_is_held_to_no_rule_of_its_namespace() -> None:
+    """The system's namespace, and what a controller makes of a template that was judged."""
+    required = 'annotations: {runtimeclass-extender/required: "true"}'
+    template = "template: {spec: {containers: [{name: c}]}}"
+    owner = "ownerReferences: [{kind: Deployment, name: d, controller: true}]"
+    text = "---\n".join(
+        (
+            f"kind: Namespace\nmetadata: {{name: kube-system, {required}}}\n",
+            f"kind: Namespace\nmetadata: {{name: a, {required}}}\n",
+            f"apiVersion: apps/v1\nkind: Deployment\nspec: {{{template}}}\n"
+            "metadata: {name: d, namespace: kube-system}\n",
+            f"apiVersion: apps/v1\nkind: ReplicaSet\nspec: {{{template}}}\n"
+            f"metadata: {{name: r, namespace: a, {owner}}}\n",
+            f"apiVersion: apps/v1\nkind: Deployment\nspec: {{{template}}}\n"
+            "metadata: {name: d, namespace: a}\n",
+        )
+    )
+    (found,) = findings("-f", "-", *CLUSTER, code=1, stdin=text)
+    assert (found["code"], found["object"]) == ("class_required", "Deployment a/d")
+
+
 def test_the_hook_of_pre_commit_takes_the_files_that_follow() -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     program, *words = hook["entry"].split()
