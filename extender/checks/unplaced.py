@@ -216,7 +216,7 @@ def _resources(case: _Case) -> Iterator[Found]:
         lacking = _LACKING.match(group.text)
         resource = lacking[1] if lacking else "pods"
         yield case.found(
-            "insufficient_resources",
+            "resources",
             f"{case.fits_none}: {group.text}",
             f"lower the request for {shown(resource)}, or add larger nodes",
             case.template.asking(resource),

@@ -28,15 +28,15 @@ RULES: Final[Mapping[str, str]] = {
     "daemonset_hangs": "A DaemonSet's pods would stay Pending on some of its nodes.",
     "feature": "No node offers a feature of the runtime that the pods need.",
     "fits_nowhere": "No node can run the pods.",
-    "insufficient_resources": "No node has room for the pods and their RuntimeClass's overhead.",
-    "misspelt": "A field or kind looks misspelt, and means nothing as it is.",
     "missing_toleration": "The pods would fit if they tolerated a taint.",
+    "misspelt": "A field or kind looks misspelt, and means nothing as it is.",
     "node_feature": "No kubelet offers what the pods need.",
     "not_allowed": "The namespace does not allow the RuntimeClass.",
     "not_found": "The RuntimeClass does not exist.",
     "os": "No node that the pods could run on has their operating system.",
     "overhead": "The pod's overhead is not that of its RuntimeClass.",
     "refused": "Admission refuses the pods.",
+    "resources": "No node has room for the pods and their RuntimeClass's overhead.",
     "unsupported": "The RuntimeClass does not support something that the pod uses.",
 }
 

@@ -97,13 +97,13 @@ CONTAINERS: Final = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
         ),
         pytest.param(
             {"containers": [{"resources": {"limits": {"example.com/fpga": "1"}}}]},
-            "insufficient_resources",
+            "resources",
             ("containers", 0, "resources", "limits", "example.com/fpga"),
             id="a resource that no node has",
         ),
         pytest.param(
             {"initContainers": [{"resources": {"requests": {"cpu": "9"}}}]},
-            "insufficient_resources",
+            "resources",
             ("initContainers", 0, "resources", "requests", "cpu"),
             id="an init container that is too large",
         ),
