@@ -31,7 +31,7 @@ from extender.admission.namespace_rules import NamespaceRules
 from extender.admission.pod import MIRROR_ANNOTATION, ReviewedPod
 from extender.admission.request import AdmissionRequest
 from extender.decoding import DecodeError
-from extender.decoding.class_annotations import ISOLATION_ANNOTATION, ISOLATION_LEVELS
+from extender.decoding.class_annotations import ISOLATION_ANNOTATION, ISOLATION_LEVELS, UNSUPPORTED
 from extender.objects import MARK, RuntimeClass
 from extender.predicates.runtimeclass import Policy
 from extender.undecided import UndecidedError, WouldWaitError, not_synced
@@ -197,6 +197,9 @@ class Reviewer:
     def _unsupported(self, pod: ReviewedPod, runtime_class: RuntimeClass | None) -> Sequence[str]:
         """What the pod uses and can't; most classes say nothing of it, and then no more is read."""
         if runtime_class is None or runtime_class.rules is None:
+            return ()
+        rules = runtime_class.rules
+        if not (rules.unsupported or rules.has_fault(UNSUPPORTED)):
             return ()
         return unsupported(pod.uses(), runtime_class)
 

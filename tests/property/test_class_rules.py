@@ -431,6 +431,21 @@ def test_a_pod_that_uses_something_else_passes(word: str) -> None:
     assert asked(HARMLESS, {"unsupported": ",".join(POD_USING)})["NodeNames"] == ["n0"]
 
 
+@pytest.mark.parametrize(
+    ("amount", "asked_for"),
+    [
+        *((each, False) for each in (0, "0", "0.00", "0e9", "0E", "0Ki", "-0", None)),
+        *((each, True) for each in (1, 0.5, "1", "0.001", "1e-9", "1Ei", "10m", "0.0000000001")),
+    ],
+)
+def test_a_resource_is_used_where_more_than_none_is_asked_for(
+    amount: str | float | None, asked_for: bool
+) -> None:
+    spec = {"containers": [{"resources": {"limits": {"x.com/gpu": amount}}}]}
+    answer = asked(spec, {"unsupported": "resource:x.com/gpu"})
+    assert (answer["NodeNames"] == []) is asked_for
+
+
 def test_an_app_armor_profile_may_stand_in_an_annotation() -> None:
     key = "container.apparmor.security.beta.kubernetes.io/c"
     for profile, passing in (("runtime/default", []), ("unconfined", ["n0"])):
