@@ -186,13 +186,15 @@ DECIDING_FEATURES: Final = frozenset({HOST_NETWORK_USERS, RESTART_ALL})
 class PodState(NamedTuple):
     """How far a pod has come, as explain tells it first; "" stands for what is absent.
 
-    gates are the names of its scheduling gates, deleted_at is metadata.deletionTimestamp.
+    gates are the names of its scheduling gates, deleted_at is metadata.deletionTimestamp, isolation
+    is what its annotation asks for, a level or not.
     """
 
     gates: tuple[str, ...] = ()
     scheduler_name: str = ""
     node_name: str = ""
     deleted_at: str = ""
+    isolation: str = ""
 
 
 _NEW: Final = PodState()

@@ -123,12 +123,14 @@ def _unmarked(place: str, with_class: Sequence[Pod]) -> Iterator[Finding]:
         return
     nobody = len(unmarked) == len(with_class)
     of_all = "" if nobody else f" of {len(with_class)}"
+    one = len(with_class) == 1
+    pods = "pod without a node that names" if one else "pods without a node that name"
     yield Finding(
         Severity.ERROR if nobody else Severity.WARNING,
         "unmarked-pods",
-        f"{place}.managedResources has {MARK}, and {len(unmarked)}{of_all}"
-        f" pod{'s' if len(with_class) > 1 else ''} without a node that name a RuntimeClass do not"
-        f" ask for it{': nothing marks pods' if nobody else ''}: {_names(unmarked)}",
+        f"{place}.managedResources has {MARK}, and {len(unmarked)}{of_all} {pods} a RuntimeClass"
+        f" {'does' if len(unmarked) == 1 else 'do'} not ask for it"
+        f"{': nothing marks pods' if nobody else ''}: {_names(unmarked)}",
         "kube-scheduler places them without asking the extender",
         "re-create them"
         if not nobody

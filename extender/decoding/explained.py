@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from msgspec import Raw
 
-from extender.decoding.pod_uses import uses_in
+from extender.decoding.pod_uses import RawUsingPod, isolation_of, uses_of
 from extender.decoding.pods import RawPod, explained_pod_of
 from extender.decoding.reading import DecodeError, decode
 from extender.decoding.resources import RawResourcesPod, resources_of
@@ -20,7 +20,9 @@ def explained_pod(raw: bytes | Raw, place: str = "Pod") -> Pod:
     pod = explained_pod_of(decode(raw, RawPod, place), place)
     resources = resources_of(decode(raw, RawResourcesPod, place), place)
     pod = replace(pod, resources=resources)
-    # What it uses is left open where that can't be read: no API server has seen such a pod.
+    # Both are left open where they can't be read: no API server has seen such a pod.
     with contextlib.suppress(DecodeError):
-        pod.uses = uses_in(raw, place)
+        using = decode(raw, RawUsingPod, place)
+        pod.uses = uses_of(using)
+        pod.state = pod.state._replace(isolation=isolation_of(using))
     return pod

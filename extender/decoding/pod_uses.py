@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.decoding.class_annotations import RESOURCE
+from extender.decoding.class_annotations import ISOLATION_ANNOTATION, RESOURCE
 from extender.decoding.reading import StringMap, decode
 from extender.validation import parse_quantity
 
@@ -101,6 +101,12 @@ def uses_of(raw: RawUsingPod) -> frozenset[str]:
     """The words for all that the pod uses."""
     spec = raw.spec or _Spec()
     return frozenset((*_of_pod(spec), *_of_containers(spec), *_of_annotations(raw.metadata)))
+
+
+def isolation_of(raw: RawUsingPod) -> str:
+    """What its annotation asks for, a level or not; "" where it has none."""
+    annotations = (raw.metadata.annotations if raw.metadata else None) or {}
+    return annotations.get(ISOLATION_ANNOTATION) or ""
 
 
 def uses_in(pod: bytes | Raw, place: str = "Pod") -> frozenset[str]:

@@ -160,7 +160,9 @@ def _next_steps(document: Document) -> Iterator[str]:
         yield f"name {new} instead of {old} where it is still named"
     elif document["pods"]["running"] or document["pods"]["pending"]:
         pods = document["pods"]["running"] + document["pods"]["pending"]
-        yield f"{pods} pods still have {old}, which no template names any more: re-create them"
+        still = f"1 pod still has {old}" if pods == 1 else f"{pods} pods still have {old}"
+        created = "it" if pods == 1 else "them"
+        yield f"{still}, which no template names any more: re-create {created}"
     elif document["done"]:
         yield f"kubectl delete runtimeclass {old}"
     elif not any(each["ready"] for each in document["pools"]):

@@ -34,6 +34,28 @@ def test_the_best_class_comes_first_and_each_other_says_why_not() -> None:
     assert reasons["windows-process"] == "isolation none, sandbox is asked"
 
 
+def test_without_the_flag_the_pod_asks_by_its_annotation(tmp_path: Path) -> None:
+    def fitting(*flags: str, level: str) -> set[str]:
+        said = POD.read_text().replace("isolation: sandbox", f"isolation: {level}")
+        (tmp_path / "pod.yaml").write_text(said)
+        done = run("fit", "-f", str(tmp_path / "pod.yaml"), "-o", "json", *flags, *CLUSTER)
+        assert done.stderr == ""
+        return {each["class"] for each in json.loads(done.stdout)["items"] if each["fits"]}
+
+    assert fitting(level="vm") == {"kata-vm"}
+    assert fitting(level="sandbox") == {"gvisor-sandbox", "kata-vm"}
+    assert fitting("--isolation=vm", level="sandbox") == {"kata-vm"}
+    assert "runc" in fitting("--isolation=none", level="castle")
+
+
+def test_a_level_that_no_class_can_have_is_not_guessed_at(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(POD.read_text().replace("sandbox", "castle"))
+    done = run("fit", "-f", str(tmp_path / "pod.yaml"), *CLUSTER)
+    assert done.returncode == 2
+    assert '"castle" is none of none, sandbox, vm, confidential' in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_nothing_that_fits_ends_with_1() -> None:
     done = run("fit", "default/untrusted", "--isolation=confidential", *CLUSTER)
     assert (done.returncode, done.stderr) == (1, "")

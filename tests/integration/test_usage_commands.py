@@ -246,6 +246,10 @@ def test_a_rollout_is_done_once_nothing_names_the_old_class_and_no_pool_is_halfw
             each["metadata"]["name"] in ("runs", "waits")
         ):
             assert not done([*finished, each]), each["metadata"]["name"]
+    (waits,) = (each for each in OBJECTS if each["metadata"]["name"] == "waits")
+    file.write_text(yaml.safe_dump_all([*finished, waits]))
+    told = run("rollout", "kata", "kata-v2", "--manifests", str(file)).stdout
+    assert "1 pod still has kata, which no template names any more: re-create it" in told
     (old,) = (each for each in kept if each["metadata"]["name"] == "kata")
     assert done([each for each in finished if each is not old]), "the class is deleted"
 

@@ -53,6 +53,8 @@ def test_marks_that_nobody_gives_are_found(tmp_path: Path) -> None:
     assert (found, finding["severity"]) == ("unmarked-pods", "error")
     assert "2 pods without a node that name a RuntimeClass do not ask for it" in finding["what"]
     assert "nothing marks pods: default/a, default/b" in finding["what"]
+    alone = check(tmp_path, MARKED, _NODE, pod("a"))[found]["what"]
+    assert "1 pod without a node that names a RuntimeClass does not ask for it" in alone
     assert "policies/mark" in finding["fix"]
     assert "--mark-pods" in finding["fix"]
 
