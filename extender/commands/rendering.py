@@ -185,29 +185,42 @@ class _Renderer:
         return admitted_spec(spec, pod, runtime_class, self._merge, given)
 
 
-def _text(rendered: _Rendered, output: str | None) -> tuple[str, bool]:
-    """(the file as it is printed, whether that is JSON)"""
+def _text(rendered: _Rendered, output: str | None) -> str | list[Json]:
+    """The file as it is printed; its documents where that is JSON."""
     file, documents = rendered.file, rendered.documents
     if output == "json" or (output is None and file.is_json):
-        return "".join(map(_json, documents.values())), True
+        return list(documents.values())
     if file.is_json:
-        return "---\n".join(map(dumped, documents.values())), False
+        return "---\n".join(map(dumped, documents.values()))
     text, anew = edited(decoded(file.text), rendered.edits, documents)
     rendered.anew += anew
-    return text, False
+    return text
+
+
+def _joined(texts: list[str | list[Json]]) -> Iterator[str]:
+    """The files as one: YAML with marks between documents, JSON in one List as kubectl has it."""
+    if all(isinstance(each, list) for each in texts):
+        items = [item for each in texts for item in each if isinstance(item, dict)]
+        yield _json(items[0] if len(items) == 1 else _list(items))
+        return
+    for index, each in enumerate(texts):
+        text = each if isinstance(each, str) else "---\n".join(map(_json, each))
+        if index and not text.startswith("---"):
+            yield "---\n"
+        yield text if text.endswith("\n") or not text else f"{text}\n"
+
+
+def _list(documents: list[Json]) -> Json:
+    """Lists among them are no objects of their own."""
+    items: list[Any] = []
+    for each in documents:
+        inside = each.get("items") if each.get("kind") == "List" else None
+        items += inside if isinstance(inside, list) else [each]
+    return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
 def _json(document: Json) -> str:
     return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
-
-
-def _joined(texts: list[tuple[str, bool]]) -> Iterator[str]:
-    """The files as one stream: JSON one after the other, YAML with marks between documents."""
-    all_json = all(is_json for _, is_json in texts)
-    for index, (text, _) in enumerate(texts):
-        if index and not all_json and not text.startswith("---"):
-            yield "---\n"
-        yield text if text.endswith("\n") or not text else f"{text}\n"
 
 
 RENDER: Final = Command(

@@ -60,7 +60,7 @@ def test_recorded_pods_are_rendered_as_kube_apiserver_admitted_them(output: str)
     result = run("render", "-f", str(pods), *classes, "-o", output)
     assert result.returncode == 1
     documents = (
-        list(yaml.safe_load_all(result.stdout)) if output == "yaml" else stream(result.stdout)
+        list(yaml.safe_load_all(result.stdout)) if output == "yaml" else listed(result.stdout)
     )
     rendered, given = by_name(documents), by_name(list(yaml.safe_load_all(pods.read_text())))
     assert rendered.keys() == given.keys() == ADMITTED.keys() | REFUSED.keys()
@@ -75,14 +75,11 @@ def test_recorded_pods_are_rendered_as_kube_apiserver_admitted_them(output: str)
     assert told == REFUSED
 
 
-def stream(text: str) -> list[Json]:
-    """JSON documents one after the other."""
-    decoder, documents = json.JSONDecoder(), []
-    while text.strip():
-        document, end = decoder.raw_decode(text)
-        documents.append(document)
-        text = text[end:].lstrip()
-    return documents
+def listed(text: str) -> list[Json]:
+    """The objects that are printed as JSON."""
+    document: Json = json.loads(text)
+    items: list[Json] = document["items"] if document["kind"] == "List" else [document]
+    return items
 
 
 CASES: Final = [

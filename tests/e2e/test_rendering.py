@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tests.conformance.test_rendering import of_class, stream
+from tests.conformance.test_rendering import listed, of_class
 from tests.e2e.cluster import Cluster
 from tests.e2e.test_webhook import DRY_RUN, GENERATED, PREFIX, pod, runtime_classes
 from tests.fakes.apiserver import RUNTIME_CLASSES
@@ -32,7 +32,7 @@ def test_rendered_pods_are_what_kube_apiserver_makes_of_the_same_objects(
     result = run("render", "-f", str(file), *flags, "-o", "json")
     assert result.returncode == 1
     refused = dict(re.findall(r"Pod default/(\S+): (.*)", result.stderr))
-    rendered: dict[str, Any] = {each["metadata"]["name"]: each for each in stream(result.stdout)}
+    rendered: dict[str, Any] = {each["metadata"]["name"]: each for each in listed(result.stdout)}
     as_yaml = run("render", "-f", str(file), *flags).stdout
     assert list(yaml.safe_load_all(as_yaml)) == list(rendered.values())
     seen: Counter[int] = Counter()

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.conformance.test_rendering import stream
+from tests.conformance.test_rendering import listed
 from tests.processes import ROOT, run
 
 WORKLOADS: Final = ROOT / "tests" / "workloads"
@@ -68,8 +68,15 @@ def test_a_folder_is_one_stream_of_all_its_objects() -> None:
         result = run("render", "-f", str(FOLDER), *CLUSTER, "-o", output)
         assert result.returncode == 1
         text = result.stdout
-        found = list(yaml.safe_load_all(text)) if output == "yaml" else stream(text)
-        assert [each["kind"] for each in found] == [each["kind"] for each in given]
+        found = list(yaml.safe_load_all(text)) if output == "yaml" else listed(text)
+        kinds = [each["kind"] for each in given]
+        if output == "json":
+            (at,) = (index for index, kind in enumerate(kinds) if kind == "List")
+            kinds[at : at + 1] = ["ReplicaSet"]
+        assert [each["kind"] for each in found] == kinds
+        # What was printed is a file like any other.
+        again = run("render", "-f", "-", *CLUSTER, "-o", output, stdin=text)
+        assert (again.returncode, again.stdout) == (1, text)
 
 
 def test_a_refused_pod_stays_as_it_is_and_is_told_with_its_line() -> None:
