@@ -10,9 +10,11 @@ from functools import partial
 from typing import Any
 
 import pytest
+import yaml
 
 from extender.decoding.class_annotations import rules_of
 from extender.objects import Node, RuntimeClass
+from tests.config.shipped import FOLDER, documents
 from tests.e2e.cluster import PODS, Cluster, answers
 from tests.e2e.conftest import Scheduling
 from tests.fakes.apiserver import NODES, RUNTIME_CLASSES
@@ -90,7 +92,7 @@ def admission() -> Admission:
     """`webhook` behind the kube-apiserver of a cluster, for the pods of one namespace."""
 
     @contextmanager
-    def start(where: Cluster, *flags: str) -> Iterator[None]:
+    def start(where: Cluster, *flags: str, conditions: tuple[Json, ...] = ()) -> Iterator[None]:
         serving = where.authority.issue("webhook")
         tls = ("--tls-cert-file", str(serving.cert), "--tls-private-key-file", str(serving.key))
         source = ("--kubeconfig", str(where.kubeconfig("admin")))
@@ -116,6 +118,7 @@ def admission() -> Admission:
                     ],
                     "sideEffects": "None",
                     "failurePolicy": "Fail",
+                    "matchConditions": list(conditions) if kind == "mutating" else [],
                 }
                 where.create(listed, {"metadata": {"name": "annotations"}, "webhooks": [webhook]})
                 made.append(f"{listed}/annotations")
@@ -184,7 +187,10 @@ def test_a_pod_that_asks_for_isolation_gets_the_best_class_at_creation(
     overhead = {"podFixed": {"memory": "160Mi"}}
     selector = {"nodeSelector": {"sandbox": "kata"}}
     add_class(instead, "kata", {"isolation": "vm"}, overhead=overhead, scheduling=selector)
-    with admission(instead, "--fit"):
+    component = FOLDER / "webhook" / "components" / "fit-configurations" / "kustomization.yaml"
+    (patch,) = documents(component)[0]["patches"]
+    (shipped,) = yaml.safe_load(patch["patch"])
+    with admission(instead, "--fit", conditions=tuple(shipped["value"])):
         for name, level, chosen in (("a", "vm", "kata"), ("b", "sandbox", "gvisor")):
             annotations = {f"{PREFIX}isolation": level}
             instead.create(PODS, pod_json(name, None, annotations))
