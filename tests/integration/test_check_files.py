@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -280,6 +281,26 @@ def test_a_line_on_a_terminal_tells_how_far_it_is() -> None:
         process.communicate(b"kind: ConfigMap\n", timeout=60)
         os.close(ours)
     assert (process.returncode, int(found[1])) == (1, 32)
+
+
+#: Of a processor; what else the machine does is left aside.
+SECONDS: Final = 10.0
+
+
+def test_five_thousand_documents_that_are_all_wrong_are_checked_in_seconds(tmp_path: Path) -> None:
+    one = (FOLDER / "maps.yaml").read_text()
+    texts = (
+        one.replace("name: maps", f"name: maps-{number}")
+        .replace("zone: c", f"zone: z{number % 400}")
+        .replace("memory: 128Mi", f"memory: {number % 900 + 1}Mi")
+        for number in range(5000)
+    )
+    (tmp_path / "many.yaml").write_text("---\n".join(texts))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = findings("-f", str(tmp_path / "many.yaml"), *CLUSTER, code=1)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert len({each["object"] for each in found}) == len(found) == 5000
+    assert after.ru_utime - before.ru_utime < SECONDS
 
 
 BOMB: Final = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
