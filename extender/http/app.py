@@ -36,12 +36,12 @@ def create_app(service: Service, threads: Threads) -> Application:
     return _router({**routes, **_probes(service, threads)}, pages, threads, service.metrics)
 
 
-def _pages(service: Service, threads: Threads) -> Flask:
+def _pages(service: Service, threads: Threads, *, of_ops: bool = False) -> Flask:
     """What people open: the debug endpoints, and HTML for browsers unless it is switched off."""
     app = bare_app()
     routes = install_debug(app, service, threads.turn)
     if service.pages:
-        install_pages(app, service, routes)
+        install_pages(app, service, routes, of_ops=of_ops)
     return app
 
 
@@ -55,7 +55,7 @@ def create_ops_app(service: Service | WebhookService, threads: Threads) -> Appli
     """The application of --ops-bind: probes and metrics, and serve's pages for browsers."""
     routes = {**health_routes(service.health), b"/metrics": _metrics(service.metrics, threads)}
     if isinstance(service, Service) and service.pages:
-        pages = _pages(service, threads)
+        pages = _pages(service, threads, of_ops=True)
     else:
         pages = bare_app()
     return _router(routes, pages, threads, service.metrics)

@@ -66,12 +66,12 @@ _POLICY: Final = (
     " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
-INDEX: Final = f"""\
-RuntimeClass extender {__version__}; a browser gets a page here.
-
+_VERBS: Final = """\
 POST /filter                     ExtenderArgs -> ExtenderFilterResult
 POST /prioritize                 ExtenderArgs -> HostPriorityList
 POST /preempt                    ExtenderPreemptionArgs -> ExtenderPreemptionResult
+"""
+_DEBUG: Final = """\
 POST /explain                    a Pod, or ExtenderArgs: why it fits or does not
 GET  /explain?pod=NAMESPACE/NAME the same for a pod that is there
 GET  /runtimeclasses             every RuntimeClass
@@ -80,11 +80,9 @@ GET  /runtimeclasses/NAME/nodes  the nodes that match it, and why the others don
 GET  /nodes                      the nodes, and the RuntimeClasses they support
 GET  /nodes/NAME                 one of them, and why it does not support the others
 GET  /readyz?verbose             the state of the caches; /livez, /healthz
-GET  /metrics                    for Prometheus
-GET  /version
-
-Add ?output=text to read an answer in a terminal.
 """
+_METRICS: Final = "GET  /metrics                    for Prometheus\n"
+_VERSION: Final = "GET  /version\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,8 +329,21 @@ def wants_page() -> bool:
     return request.accept_mimetypes.best_match(kinds) == "text/html"
 
 
-def install_pages(app: Flask, service: Service, routes: DebugRoutes) -> None:
-    """Answer browsers with pages, and GET / to others with an index."""
+def _index(of_ops: bool, metrics: bool) -> str:
+    """What GET / tells who is no browser: the endpoints of this listener."""
+    return (
+        f"RuntimeClass extender {__version__}; a browser gets a page here.\n\n"
+        f"{'' if of_ops else _VERBS}{_DEBUG}{_METRICS if metrics else ''}"
+        f"{'' if of_ops else _VERSION}"
+        "\nAdd ?output=text to read an answer in a terminal.\n"
+    )
+
+
+def install_pages(
+    app: Flask, service: Service, routes: DebugRoutes, *, of_ops: bool = False
+) -> None:
+    """Answer browsers with pages, and GET / to others with an index of the listener."""
+    told = _index(of_ops, metrics=of_ops or service.serve_metrics)
     pages = Pages(service, routes)
     app.jinja_env.filters["printable"] = lambda text: printable(str(text))
     app.jinja_env.filters["default_name"] = lambda name: name or "(default)"
@@ -341,7 +352,7 @@ def install_pages(app: Flask, service: Service, routes: DebugRoutes) -> None:
     app.config["MAX_FORM_MEMORY_SIZE"] = MAX_FORM_BYTES
 
     def index() -> Response:
-        return pages.overview() if wants_page() else Response(INDEX, mimetype="text/plain")
+        return pages.overview() if wants_page() else Response(told, mimetype="text/plain")
 
     app.add_url_rule("/", "overview", index, methods=["GET"])
     app.add_url_rule("/static/<path:filename>", "static", app.send_static_file, methods=["GET"])

@@ -68,13 +68,13 @@ def sarif_document(findings: Sequence[LocatedFinding], version: str) -> Mapping[
 
 def _result(each: LocatedFinding, rule: int) -> Mapping[str, Any]:
     finding = each.finding
+    # The summary of a scheduling attempt ends with a full stop already.
+    why = finding.why.removesuffix(".")
     return {
         "ruleId": finding.check,
         "ruleIndex": rule,
         "level": _LEVELS[finding.severity],
-        "message": {
-            "text": f"{each.subject}: {finding.what}. Why: {finding.why}. Fix: {finding.fix}"
-        },
+        "message": {"text": f"{each.subject}: {finding.what}. Why: {why}. Fix: {finding.fix}"},
         "locations": [
             {
                 "physicalLocation": {

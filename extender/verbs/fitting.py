@@ -80,7 +80,7 @@ def _judge(
     has = runtime_class.isolation or _LEAST
     if isolation and ISOLATION_LEVELS.index(has) < ISOLATION_LEVELS.index(isolation):
         said = f"isolation {has}" if runtime_class.isolation else "no isolation declared"
-        return Fit(runtime_class, reason=f"{said}, {isolation} is asked")
+        return Fit(runtime_class, reason=f"{said}, {isolation} is asked for")
     unsupported = unsupported_reason(pod, runtime_class)
     if unsupported is not None:
         return Fit(runtime_class, reason=unsupported.text)

@@ -9,7 +9,14 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.config.shipped import FOLDER, containers, documents, pod_specs, the_object
+from tests.config.shipped import (
+    FOLDER,
+    containers,
+    documents,
+    objects,
+    pod_specs,
+    the_object,
+)
 from tests.json_patch import apply
 from tests.processes import ROOT
 
@@ -220,3 +227,20 @@ def test_each_version_of_the_kubelet_since_1_28_has_a_row() -> None:
     table = _section("docs/kubelet.md", "## What kubelets report, by version")
     told = re.findall(r"^\| (1\.[0-9., ]+) \|", table, re.MULTILINE)
     assert ", ".join(told) == ", ".join(f"1.{minor}" for minor in range(28, 37))
+
+
+def test_the_port_that_is_forwarded_to_the_pages_is_one_of_the_pod() -> None:
+    forwarded = re.findall(
+        r"kubectl -n (\S+) port-forward (\w+)/(\S+?)(?:-NODE)? (\d+)", _page("docs/pages.md")
+    )
+    assert len(forwarded) == 3
+    for namespace, kind, name, port in forwarded:
+        (document,) = (
+            each
+            for _, each in objects(kind.capitalize())
+            if (each["metadata"]["namespace"], each["metadata"]["name"]) == (namespace, name)
+        )
+        spec = document["spec"]["template"]["spec"] if kind == "deployment" else document["spec"]
+        flags = [flag for each in containers(spec) for flag in each.get("args", ())]
+        listens = [each for each in flags if re.fullmatch(rf"--(ops-)?bind=\S*:{port}", each)]
+        assert listens, (name, port)

@@ -202,7 +202,7 @@ def test_a_pod_that_asks_for_isolation_gets_the_best_class_at_creation(
         status, answer = instead.request("POST", PODS, pod_json("c", None, annotations))
         print(answer["message"])
         assert status == 403
-        assert '"kata": isolation vm, confidential is asked' in answer["message"]
+        assert '"kata": isolation vm, confidential is asked for' in answer["message"]
         instead.create(PODS, pod_json("d", None))
         assert "runtimeClassName" not in instead.pod("d")["spec"]
 

@@ -110,6 +110,8 @@ def test_sarif_is_valid_and_says_what_json_says() -> None:
     )
     regions = [each["locations"][0]["physicalLocation"]["region"] for each in of_run["results"]]
     assert [each["startLine"] for each in regions] == [each["line"] for each in told]
+    texts = [each["message"]["text"] for each in of_run["results"]]
+    assert not [text for text in texts if ".." in text]
 
 
 def test_junit_is_valid_and_has_a_test_for_each_object(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_the_best_class_comes_first_and_each_other_says_why_not() -> None:
     assert reasons["wasm-spin"] == (
         'nodes don\'t match RuntimeClass "wasm-spin" (hostPath is unsupported)'
     )
-    assert reasons["windows-process"] == "isolation none, sandbox is asked"
+    assert reasons["windows-process"] == "isolation none, sandbox is asked for"
 
 
 def test_without_the_flag_the_pod_asks_by_its_annotation(tmp_path: Path) -> None:

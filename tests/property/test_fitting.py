@@ -314,7 +314,7 @@ def test_where_nothing_fits_the_pod_is_refused_and_each_class_told() -> None:
         ' "coco": 0/2 nodes are available: 2 nodes don\'t match RuntimeClass "coco"'
         " (pod nodeSelector k=b conflicts with k=a);"
         ' "gvisor": RuntimeClass "gvisor" is not allowed in namespace "default", which allows'
-        ' "kata", "coco"; "kata": isolation vm, confidential is asked'
+        ' "kata", "coco"; "kata": isolation vm, confidential is asked for'
     )
     answer = fitting_webhook(VM).mutate(asking("castle"))
     assert answer.message == (

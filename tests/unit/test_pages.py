@@ -1,7 +1,8 @@
 """What browsers get: escaped, bounded, the same facts as the debug endpoints'."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from extender.cluster.pasted import MAX_PASTED, pasted_pod
 from extender.cluster.store import SnapshotStore
 from extender.http.app import create_app, create_ops_app
+from extender.http.exchange import Application
 from extender.http.health import Health
 from extender.http.pages import CLASSES_A_PAGE, MAX_POOLS, NODES_A_PAGE
 from extender.http.routing import Threads
@@ -173,6 +175,19 @@ def test_who_is_no_browser_gets_an_index_of_the_endpoints() -> None:
     assert answer.headers["Content-Type"].startswith("text/plain")
     for path in ("/filter", "/explain?pod=NAMESPACE/NAME", "/readyz?verbose"):
         assert path in answer.text
+
+
+@pytest.mark.parametrize("serve_metrics", [True, False], ids=["alone", "beside --ops-bind"])
+@pytest.mark.parametrize("create", [create_app, create_ops_app], ids=["main", "ops"])
+def test_each_listener_lists_what_it_answers_and_nothing_else(
+    create: Callable[[Service, Threads], Application], serve_metrics: bool
+) -> None:
+    service = replace(service_of(NODES, [KATA]), serve_metrics=serve_metrics)
+    client = Client(create(service, Threads.of(1)))
+    listed = set(re.findall(r"^(?:GET|POST) +(/[a-z]*)", client.get("/").text, re.MULTILINE))
+    known = ("/filter", "/preempt", "/explain", "/runtimeclasses", "/nodes")
+    for path in (*known, "/readyz", "/metrics", "/version", "/none"):
+        assert (client.get(path).status_code != 404) is (path in listed), path
 
 
 def test_output_json_is_json_in_a_browser_too() -> None:
