@@ -22,6 +22,8 @@ from extender.checks.finding import worst_first
 from extender.checks.runtimeclasses import check_classes
 from extender.http.debug_routes import DebugRoutes, Query, class_of, node_of
 from extender.http.errors import answer_of
+from extender.http.exchange import Refusal
+from extender.http.forms import form_text
 from extender.http.service import Service
 from extender.printable import printable
 from extender.printing.documents import (
@@ -54,8 +56,8 @@ NODES_A_REASON: Final = 100
 MAX_REFUSED: Final = 20
 MAX_FINDINGS: Final = 50
 
-#: A text field's content, encoded as forms are: three bytes for each that is no letter.
-MAX_FORM_BYTES: Final = 4_500_000
+#: Of what a pod requires, and of what there is to warn about; its author decides how much that is.
+MAX_EXPLAINED: Final = 200
 
 #: The most that is read of a search text: no name is longer.
 _MAX_TEXT: Final = 253
@@ -244,7 +246,7 @@ class Pages:
     def explain(self) -> Response:
         rules = None
         if request.method == "POST":
-            pasted = request.form.get("pod", "")
+            pasted = form_text(request, "pod")
             pod = self._service.read_pod(pasted.encode("utf-8", "replace"))
         elif "pod" in request.args:
             pasted = ""
@@ -255,7 +257,9 @@ class Pages:
             ExplainArgs(pod, None), Query(False, False, None), rules
         )
         asked = "" if pasted else request.args.get("pod", "")
-        return self.answer("explain.html", pasted=pasted, asked=asked, **document)
+        return self.answer(
+            "explain.html", pasted=pasted, asked=asked, most=MAX_EXPLAINED, **document
+        )
 
     def render(self, template: str, **values: Any) -> str:
         return render_template(
@@ -268,13 +272,17 @@ class Pages:
     def error(self, error: Exception) -> Response:
         """The same error as elsewhere, for a person."""
         answer = answer_of(error)
+        try:
+            pasted = form_text(request, "pod") if request.method == "POST" else ""
+        except Refusal:
+            pasted = ""
         message = orjson.loads(b"".join(answer.chunks))["error"]
         response = self.answer(
             "error.html",
             status=answer.status,
             phrase=HTTPStatus(answer.status).phrase,
             message=message,
-            pasted=request.form.get("pod", "") if request.method == "POST" else "",
+            pasted=pasted,
         )
         response.status_code = answer.status
         return response
@@ -349,7 +357,6 @@ def install_pages(
     app.jinja_env.filters["default_name"] = lambda name: name or "(default)"
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.static_folder = "static"
-    app.config["MAX_FORM_MEMORY_SIZE"] = MAX_FORM_BYTES
 
     def index() -> Response:
         return pages.overview() if wants_page() else Response(told, mimetype="text/plain")
@@ -371,6 +378,8 @@ def install_pages(
     @app.after_request
     def allow_nothing_else(response: Response) -> Response:
         response.headers["X-Content-Type-Options"] = "nosniff"
+        # A cache on the way gives a page to no program, nor JSON to a browser.
+        response.vary.add("Accept")
         if response.mimetype == "text/html":
             response.headers["Content-Security-Policy"] = _POLICY
             response.headers["Referrer-Policy"] = "no-referrer"

@@ -1,6 +1,7 @@
 """What browsers get: escaped, bounded, the same facts as the debug endpoints'."""
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -14,6 +15,7 @@ from extender.cluster.pasted import MAX_PASTED, pasted_pod
 from extender.cluster.store import SnapshotStore
 from extender.http.app import create_app, create_ops_app
 from extender.http.exchange import Application
+from extender.http.forms import FORM, MAX_FORM_BYTES
 from extender.http.health import Health
 from extender.http.pages import CLASSES_A_PAGE, MAX_POOLS, NODES_A_PAGE
 from extender.http.routing import Threads
@@ -152,6 +154,41 @@ def test_what_is_no_pod_is_said_on_the_page_and_not_lost(pasted: str, told: str)
     assert pasted[:1000] in Reader(answer.text).text
 
 
+PART = b'--b\r\nContent-Disposition: form-data; name="pod"; filename="f"\r\n\r\nx\r\n'
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        pytest.param(b"a=1&" * 1_000_000, FORM, 400, id="many fields"),
+        pytest.param(b"pod=" + b"x" * MAX_FORM_BYTES, FORM, 413, id="long field"),
+        pytest.param(PART * 2000, "multipart/form-data; boundary=b", 400, id="many files"),
+        pytest.param(b"pod=\xff%ff", FORM + "; charset=utf-7", 400, id="no text"),
+    ],
+)
+def test_whatever_a_form_holds_costs_little_and_is_no_failure_of_ours(
+    body: bytes, kind: str, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Client(create_app(service_of(NODES, [KATA]), Threads.of(1))) as client:
+        began = time.process_time()
+        answer = client.post("/explain", body, accept=HTML, content_type=kind)
+        took = time.process_time() - began
+    assert answer.status_code == status
+    assert len(answer.data) < 10_000
+    assert took < 1.0
+    assert not caplog.records
+
+
+def test_the_page_about_a_pod_is_no_longer_than_one_reads_whatever_it_requires() -> None:
+    selector = ", ".join(f"key-{number}: v" for number in range(5_000))
+    yaml = f"kind: Pod\nmetadata: {{name: new}}\nspec: {{nodeSelector: {{{selector}}}}}\n"
+    with Client(create_app(service_of(NODES, [KATA]), Threads.of(1))) as client:
+        answer = client.post("/explain", f"pod={quote(yaml)}", accept=HTML, content_type=FORM)
+    assert answer.status_code == 200
+    assert "requirements more" in answer.text
+    assert len(answer.data) - len(yaml) < 200_000
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [
@@ -188,6 +225,14 @@ def test_each_listener_lists_what_it_answers_and_nothing_else(
     known = ("/filter", "/preempt", "/explain", "/runtimeclasses", "/nodes")
     for path in (*known, "/readyz", "/metrics", "/version", "/none"):
         assert (client.get(path).status_code != 404) is (path in listed), path
+
+
+@pytest.mark.parametrize("path", ["/", "/nodes", "/nodes/gone", "/runtimeclasses/kata"])
+def test_a_cache_on_the_way_keeps_the_page_and_the_json_of_an_address_apart(path: str) -> None:
+    with Client(create_app(service_of(NODES, [KATA]), Threads.of(1))) as client:
+        answers = [client.get(path, accept=kind) for kind in (HTML, "application/json")]
+    assert [each.headers["Vary"] for each in answers] == ["Accept", "Accept"]
+    assert answers[0].headers["Content-Type"] != answers[1].headers["Content-Type"]
 
 
 def test_output_json_is_json_in_a_browser_too() -> None:
