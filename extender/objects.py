@@ -225,6 +225,14 @@ class SelectorTerm:
     match_fields: tuple[SelectorRequirement, ...] = ()
 
 
+def size_of(term: SelectorTerm) -> int:
+    """The characters of a term's keys and values; a value counts one more than its length."""
+    return sum(
+        len(each.key) + sum(map(len, each.values)) + len(each.values)
+        for each in (*term.match_expressions, *term.match_fields)
+    )
+
+
 class NodeRequirement(NamedTuple):
     """One requirement of a class's node-selector-terms; is_field: of matchFields."""
 

@@ -5,14 +5,22 @@ the class's. A term of the pod that has one of the class's within it holds alrea
 joined once is not joined again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
-from extender.objects import ClassRules, SelectorRequirement, SelectorTerm
+from extender.objects import (
+    ClassRules,
+    NodeRequirement,
+    SelectorRequirement,
+    SelectorTerm,
+    size_of,
+)
 from extender.predicates.wanted import readable_terms, requirements_in
 
-#: Requirements that a pod may come to have: 1 MB of them, more than a Pod in etcd can hold.
+#: Requirements that a pod may come to have, and the characters of their keys and values: more than
+#: a Pod in etcd can hold, which takes 1.5 MiB a request.
 MAX_REQUIREMENTS: Final = 10_000
+MAX_CHARACTERS: Final = 2**21
 
 Terms = tuple[SelectorTerm, ...]
 
@@ -21,7 +29,7 @@ _NOTHING: Final = SelectorTerm()
 
 
 class TooManyTermsError(ValueError):
-    """The pod's terms joined with the class's come to more than MAX_REQUIREMENTS."""
+    """The pod's terms joined with the class's come to more than a Pod can hold."""
 
 
 def joined_terms(of_pod: Terms | None, rules: ClassRules | None) -> Terms | None:
@@ -41,31 +49,42 @@ def joined_terms(of_pod: Terms | None, rules: ClassRules | None) -> Terms | None
     if not of_class:
         return None if all(map(_is_empty, of_pod)) else (_NOTHING,)
     joined: dict[SelectorTerm, None] = {}
-    count = 0
+    required = [frozenset(requirements_in(each)) for each in of_class]
+    count = size = 0
     for term in of_pod:
-        for each in _with_class(term, of_class):
-            joined[each] = None
+        for each in _with_class(term, of_class, required):
             count += len(each.match_expressions) + len(each.match_fields)
             if count > MAX_REQUIREMENTS:
                 raise TooManyTermsError(f"more than {MAX_REQUIREMENTS:,} requirements")
+            size += size_of(each)
+            if size > MAX_CHARACTERS:
+                raise TooManyTermsError(f"more than {MAX_CHARACTERS:,} characters")
+            joined[each] = None
     found = tuple(joined)
     return None if found == of_pod else found
 
 
-def _with_class(term: SelectorTerm, of_class: Sequence[SelectorTerm]) -> Sequence[SelectorTerm]:
+def _with_class(
+    term: SelectorTerm,
+    of_class: Sequence[SelectorTerm],
+    required: Sequence[Set[NodeRequirement]],
+) -> Iterator[SelectorTerm]:
+    """The terms that stand for one of the pod's; required has what each of the class's requires."""
     if _is_empty(term):
         # It matches no node; joined it would match some.
-        return [term]
-    own = set(requirements_in(term))
-    if any(own.issuperset(requirements_in(each)) for each in of_class):
-        return [term]
-    return [
+        yield term
+        return
+    own = frozenset(requirements_in(term))
+    if any(each <= own for each in required):
+        yield term
+        return
+    yield from (
         SelectorTerm(
             _with(term.match_expressions, each.match_expressions),
             _with(term.match_fields, each.match_fields),
         )
         for each in of_class
-    ]
+    )
 
 
 def _with(

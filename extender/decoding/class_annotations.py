@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from extender.decoding.reading import StringMap
-from extender.objects import ClassRules, Condition, SelectorRequirement, SelectorTerm
+from extender.objects import ClassRules, Condition, SelectorRequirement, SelectorTerm, size_of
 from extender.yaml_documents import YamlError, yaml_documents
 
 PREFIX: Final = "runtimeclass-extender/"
@@ -132,6 +132,8 @@ def _terms(text: str) -> tuple[SelectorTerm, ...]:
     count = sum(len(each.match_expressions) + len(each.match_fields) for each in read)
     if max(count, len(read)) > MAX_REQUIREMENTS:
         raise _UnreadableError(f"more than {MAX_REQUIREMENTS:,} requirements")
+    if sum(map(size_of, read)) > _MAX_TEXT:
+        raise _UnreadableError(f"more than {_MAX_TEXT:,} characters with its aliases expanded")
     return read
 
 

@@ -153,6 +153,19 @@ def test_a_pod_whose_terms_would_come_to_too_many_is_refused() -> None:
         joined_terms(many, rules)
 
 
+def test_the_longest_annotation_and_the_most_terms_make_no_large_patch() -> None:
+    """A thousand terms of a pod that each got a class's 250 KB: the patch had 250 MB."""
+    names = [f"node-{number:05}.example" for number in range(11_000)]
+    of_class = [{"matchExpressions": [{"key": "h", "operator": "In", "values": names}]}]
+    webhook = Webhook(
+        class_json({"node-selector-terms": json.dumps(of_class, separators=(",", ":"))})
+    )
+    small = pod_with([expression("p", "1")])
+    assert terms_in(webhook.mutate(small).applied_to(small)) is not None
+    large = pod_with([expression("p", str(number)) for number in range(1000)])
+    assert "more than 2,097,152 characters" in webhook.mutate(large).message
+
+
 # What pods of the class can't use
 
 
