@@ -1,5 +1,6 @@
 """Findings about objects of files, as JSON and as text."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,8 @@ def located_document(findings: Sequence[LocatedFinding]) -> Mapping[str, Any]:
             {
                 "severity": each.finding.severity.value,
                 "code": each.finding.check,
-                "file": each.file,
+                # The name of a file may be any bytes, which JSON can't have.
+                "file": os.fsencode(each.file).decode("utf-8", "replace"),
                 "line": each.line,
                 "object": each.subject,
                 "what": each.finding.what,

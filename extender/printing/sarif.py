@@ -3,6 +3,7 @@
 Of a log as the OASIS standard has it: the tool with its rules, and a result for each finding.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
@@ -74,7 +75,11 @@ def _result(each: LocatedFinding, rule: int) -> Mapping[str, Any]:
         "ruleId": finding.check,
         "ruleIndex": rule,
         "level": _LEVELS[finding.severity],
-        "message": {"text": f"{each.subject}: {finding.what}. Why: {why}. Fix: {finding.fix}"},
+        "message": {
+            "text": _without_links(
+                f"{each.subject}: {finding.what}. Why: {why}. Fix: {finding.fix}"
+            )
+        },
         "locations": [
             {
                 "physicalLocation": {
@@ -88,6 +93,15 @@ def _result(each: LocatedFinding, rule: int) -> Mapping[str, Any]:
 
 
 def _uri(file: str) -> str:
-    """A path as a reference: relative ones stay so, as code hosts want them."""
+    """A path as a reference: relative ones stay so, as code hosts want them.
+
+    A name of a file may be any bytes.
+    """
     path = file.removeprefix("./")
-    return f"file://{quote(path)}" if path.startswith("/") else quote(path)
+    quoted = quote(os.fsencode(path))
+    return f"file://{quoted}" if path.startswith("/") else quoted
+
+
+def _without_links(text: str) -> str:
+    """Text in which no name makes a link: "[…](…)" is one, section 3.11.6."""
+    return text.replace("](", "] (")

@@ -325,3 +325,29 @@ def test_hostile_texts_are_one_line(command: str, text: str, said: str) -> None:
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert said in result.stderr
     assert result.stderr.rstrip("\n").isprintable()
+
+
+@pytest.mark.parametrize("output", ["table", "json", "sarif", "junit"])
+def test_a_file_may_be_called_anything_that_a_disk_can_keep(output: str, tmp_path: Path) -> None:
+    name = b"web-\xff\x1b[31m.yaml"
+    text = "kind: Pod\nmetadata: {name: web}\nspec: {runtimeClassName: none}\n"
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text(text)
+    result = run("check", "-f", str(tmp_path), *CLUSTER, "-o", output)
+    assert (result.returncode, result.stderr) == (1, "")
+    assert "none" in result.stdout
+    assert "\x1b" not in result.stdout
+    if output == "sarif":
+        (found,) = json.loads(result.stdout)["runs"][0]["results"]
+        uri = found["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        assert uri.endswith("/web-%FF%1B%5B31m.yaml")
+
+
+def test_a_name_in_a_file_makes_no_link_in_a_code_host(tmp_path: Path) -> None:
+    """SARIF 2.1.0, section 3.11.6: [text](address) in a message is a link."""
+    name = "[fixed in this version](https://elsewhere.example)"
+    text = f"kind: Pod\nmetadata: {{name: '{name}'}}\nspec: {{runtimeClassName: none}}\n"
+    (tmp_path / "web.yaml").write_text(text)
+    result = run("check", "-f", str(tmp_path), *CLUSTER, "-o", "sarif")
+    message = json.loads(result.stdout)["runs"][0]["results"][0]["message"]["text"]
+    assert "fixed in this version" in message
+    assert "](" not in message
