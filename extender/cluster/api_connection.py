@@ -188,17 +188,23 @@ class ApiConnection:
             authorization = self._config.authorization()
         except CredentialsError as error:
             raise UnreachableError(str(error)) from None
+        # A name may come twice: each group of an impersonated user has a header of its own.
+        sent = urllib3.HTTPHeaderDict(
+            {
+                "Accept": "application/json",
+                "User-Agent": f"runtimeclass-extender/{__version__}",
+                **({"Authorization": authorization} if authorization else {}),
+                **headers,
+            }
+        )
+        for name, value in self._config.impersonation:
+            sent.add(name, value)
         with _faults():
             response = pools.request(
                 method,
                 f"{self._config.host}{path}" + (f"?{urlencode(query)}" if query else ""),
                 body=body,
-                headers={
-                    "Accept": "application/json",
-                    "User-Agent": f"runtimeclass-extender/{__version__}",
-                    **({"Authorization": authorization} if authorization else {}),
-                    **headers,
-                },
+                headers=sent,
                 timeout=timeout,
                 retries=False,
                 redirect=False,

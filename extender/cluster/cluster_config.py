@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from extender.cluster.impersonation import Headers, impersonation_of
 from extender.input_files import FileError, check_file, read_file
 from extender.yaml_documents import YamlError, yaml_documents
 
@@ -68,6 +69,8 @@ class ClusterConfig:
         #: The namespace of objects that are named without one, as in kubectl: the context's, else
         #: "default".
         self.namespace = "default"
+        #: As whom the API server is to take each request (`as` of the kubeconfig); mostly none.
+        self.impersonation: Headers = ()
         self._configuration, self._files = self._load()
         self._seen = _signature(self._files)
 
@@ -127,6 +130,7 @@ class ClusterConfig:
             return configuration, [SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"]
         documents = _load_kubeconfig(configuration, self._paths, self._context)
         self.namespace = _namespace_of(documents, self._context)
+        self.impersonation = _impersonation(documents, self._context)
         return configuration, [*self._paths, *_files_named(documents)]
 
 
@@ -214,11 +218,30 @@ def _contexts(documents: list[tuple[Path, Any]]) -> dict[str, Any]:
     return found
 
 
-def _namespace_of(documents: list[tuple[Path, Any]], context: str | None) -> str:
+def _chosen(documents: list[tuple[Path, Any]], context: str | None) -> dict[str, Any]:
+    """The context that is meant; empty where there is nothing to read in it."""
     current = (document.get("current-context") for _, document in documents)
     chosen = _contexts(documents).get(context or next(filter(None, current), ""))
-    namespace = chosen.get("namespace") if isinstance(chosen, dict) else None
-    return str(namespace or "default")
+    return chosen if isinstance(chosen, dict) else {}
+
+
+def _namespace_of(documents: list[tuple[Path, Any]], context: str | None) -> str:
+    return str(_chosen(documents, context).get("namespace") or "default")
+
+
+def _impersonation(documents: list[tuple[Path, Any]], context: str | None) -> Headers:
+    """Raises ConfigError."""
+    name = _chosen(documents, context).get("user")
+    for path, document in documents:
+        users = document.get("users")
+        for each in users if isinstance(users, list) else ():
+            if isinstance(each, dict) and each.get("name") == name:
+                user = each.get("user")
+                try:
+                    return impersonation_of(user if isinstance(user, dict) else {})
+                except ValueError as error:
+                    raise ConfigError(f"--kubeconfig {path}: user {name}: {error}") from None
+    return ()
 
 
 def context_names(kubeconfig: str | None) -> list[str]:

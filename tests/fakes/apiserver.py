@@ -312,10 +312,11 @@ def _read_request(reader: Any) -> Request | None:
     if not line.strip():
         return None
     method, target, _ = line.decode().split(" ", 2)
-    headers = {}
+    headers: dict[str, str] = {}
     while (header := reader.readline(65536)).strip():
         name, _, value = header.decode().partition(":")
-        headers[name.strip().lower()] = value.strip()
+        before = headers.get(name.strip().lower())
+        headers[name.strip().lower()] = ", ".join(filter(None, (before, value.strip())))
     body = reader.read(int(headers.get("content-length", "0")))
     parts = urlsplit(target)
     return Request(method, unquote(parts.path), dict(parse_qsl(parts.query)), headers, body)

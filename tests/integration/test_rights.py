@@ -85,6 +85,7 @@ API: Final = ROOT / "tests" / "workloads" / "folder" / "api.yaml"
 #: What each command is tried with.
 COMMANDS: Final = {
     "explain": ["explain", "ns/web"],
+    "fit": ["fit", "ns/web"],
     "nodes": ["nodes", "kata"],
     "check": ["check"],
     "check -f": ["check", "-f", str(API)],
@@ -102,6 +103,7 @@ LEFT_OUT: Final = {
     ("check", "namespaces"),
     ("check -f", "namespaces"),
     ("explain", "namespaces"),
+    ("fit", "namespaces"),
 }
 
 
