@@ -10,10 +10,11 @@ from extender.http.exchange import Request
 
 END: Final = b"\r\n\r\n"
 
-#: How many heads are remembered, and their size: 2 MB together. When there are more, all are
-#: dropped, and the next ones are parsed again.
+#: How many heads are remembered, their size and their fields, each of which takes 130 bytes more:
+#: 4 MB together. When there are more, all are dropped, and the next ones are parsed again.
 MAX_HEADS: Final = 1024
 MAX_SIZE: Final = 1024
+MAX_FIELDS: Final = 16
 
 
 class KnownHeads:
@@ -42,7 +43,9 @@ class KnownHeads:
         With a chunked body data has more than head and content, so it is not remembered.
         """
         end = data.find(END) + len(END)
-        if end > MAX_SIZE or len(data) - end != request.size:
+        if end > MAX_SIZE or len(request.headers) > MAX_FIELDS:
+            return
+        if len(data) - end != request.size:
             return
         if len(self._requests) >= MAX_HEADS:
             self._requests.clear()
