@@ -23,7 +23,8 @@ from extender.predicates.runtimeclass import Policy
 from extender.snapshot import Snapshot
 from extender.validation import parse_quantity
 from extender.verbs.explain import explain
-from extender.verbs.explain.candidates import nodes_of
+from extender.verbs.explain.candidates import Candidates, nodes_of
+from extender.verbs.explain.effort import Effort
 from extender.verdict import shown
 
 #: What a class isolates that does not say.
@@ -54,6 +55,7 @@ def fit(
     policy: Policy,
     rules: NamespaceRules | None = None,
     isolation: str = "",
+    effort: Effort | None = None,
 ) -> Sequence[Fit]:
     """All classes, those that fit first and best first, then the others by name.
 
@@ -62,17 +64,22 @@ def fit(
     """
     classes = snapshot.runtime_classes
     bare = _without_class(pod, classes.get(pod.runtime_class_name))
-    found = [_judge(bare, each, snapshot, policy, rules, isolation) for each in classes.values()]
+    candidates = nodes_of(snapshot)
+    found = [
+        _judge(bare, each, candidates, policy, rules, isolation, effort)
+        for each in classes.values()
+    ]
     return sorted(found, key=_rank)
 
 
 def _judge(
     pod: Pod,
     runtime_class: RuntimeClass,
-    snapshot: Snapshot,
+    candidates: Candidates,
     policy: Policy,
     rules: NamespaceRules | None,
     isolation: str,
+    effort: Effort | None,
 ) -> Fit:
     refusal = rules.refusal(runtime_class.name) if rules is not None else ""
     if refusal:
@@ -88,7 +95,7 @@ def _judge(
         admitted = as_admitted(pod, runtime_class)
     except TooManyTermsError as error:
         return Fit(runtime_class, reason=f"the terms of class and pod together have {error}")
-    explanation = explain(admitted, runtime_class, nodes_of(snapshot), policy)
+    explanation = explain(admitted, runtime_class, candidates, policy, effort=effort)
     if not explanation.feasible:
         return Fit(runtime_class, reason=explanation.summary.rstrip("."))
     return Fit(runtime_class, explanation.feasible)

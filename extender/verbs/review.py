@@ -40,6 +40,7 @@ from extender.verbs.class_lookup import (
     SnapshotSource,
     find_class,
 )
+from extender.verbs.explain.effort import Effort, TooMuchEffortError
 from extender.verbs.fitting import best, fit, is_level, why_none
 from extender.verdict import shown
 
@@ -52,6 +53,10 @@ _UNMARKED: Final = (
 
 #: The extender's own by default; the webhook has no flags of matching.
 _POLICY: Final = Policy()
+
+
+#: Two seconds for one pod, of the ten that kube-apiserver waits.
+MAX_FIT_EFFORT: Final = 2_000_000
 
 
 class RulesOfNamespaces(Protocol):
@@ -256,7 +261,11 @@ class Reviewer:
         if not (snapshot.runtime_classes_synced and snapshot.nodes_synced):
             raise not_synced("RuntimeClasses and nodes")
         rules = None if self.namespace_rules is None else self.namespace_rules(namespace)
-        found = fit(pod.explained(), snapshot, _POLICY, rules, level)
+        try:
+            found = fit(pod.explained(), snapshot, _POLICY, rules, level, Effort(MAX_FIT_EFFORT))
+        except TooMuchEffortError:
+            refusal = "the pod's node affinity and tolerations are too many to try on every node"
+            return Given("", origin, refusal, by_default=False)
         chosen = best(found)
         if chosen is None:
             return Given("", origin, why_none(found, level), by_default=False)

@@ -1,6 +1,7 @@
 """Explain: origins, what the in-tree merge changes, and what is warned of."""
 
 import json
+import time
 from typing import Any, Final
 
 import orjson
@@ -428,3 +429,18 @@ def test_a_taint_that_says_how_a_node_is_comes_from_the_node_and_not_from_the_cl
     assert {(each.origin, tuple(each.nodes)) for each in found} == {
         (Origin.NODE, (b"broken", b"kept-and-broken"))
     }
+
+
+def test_a_pod_that_asks_for_many_labels_is_explained_as_soon_as_one_that_asks_for_few() -> None:
+    """Each of 20,000 keys was looked for in the labels of each of 2,000 nodes: 11 s."""
+    store = SnapshotStore()
+    labels = {f"label-{number}": "v" for number in range(20)}
+    store.replace_all([Node(f"node-{number}", labels) for number in range(2_000)], [])
+    selector = {**labels, **{f"key-{number}": "v" for number in range(20_000)}}
+    nodes = nodes_of(store.snapshot)
+    began = time.process_time()
+    assert explain(Pod(node_selector=selector), None, nodes, Policy()).feasible == 0
+    assert time.process_time() - began < 2
+    assert explain(Pod(node_selector=labels), None, nodes, Policy()).feasible == 2_000
+    other = {**labels, "label-7": "w"}
+    assert explain(Pod(node_selector=other), None, nodes, Policy()).feasible == 0

@@ -13,6 +13,9 @@ from extender.snapshot import Shapes, Snapshot
 
 _Labels: Final = dict[str, str]
 
+#: Of more keys than this, which only a pod's author can ask for, all labels are decoded.
+_MAX_NEEDLES: Final = 16
+
 
 class Labels(Protocol):
     """The labels of known nodes, by position."""
@@ -51,6 +54,11 @@ class _StoredLabels:
 
     def glimpse(self, keys: Collection[str]) -> Callable[[int], Hashable]:
         """The values as they are in the JSON: decoding all labels takes twice as long."""
+        if len(keys) > _MAX_NEEDLES:
+            wanted = frozenset(keys)
+            return lambda position: frozenset(
+                each for each in self(position).items() if each[0] in wanted
+            )
         # A quote within a key or value is escaped: behind a comma there is none but a key's.
         needles = [b"," + orjson.dumps(key) + b':"' for key in keys]
         labels, names = self._snapshot.labels, self._names

@@ -27,6 +27,7 @@ from extender.predicates.tolerations import (
     tolerates_cordon,
 )
 from extender.verbs.explain.candidates import Candidates
+from extender.verbs.explain.effort import Effort
 from extender.verbs.explain.fit import StaticFit, request_of_pod
 from extender.verbs.explain.origin import Origin, class_part_origin
 from extender.verbs.explain.pod_state import state_sentences
@@ -113,18 +114,21 @@ def explain(
     candidates: Candidates,
     policy: Policy,
     rules: NamespaceRules | None = None,
+    effort: Effort | None = None,
 ) -> Explanation:
-    """Judge a pod on nodes.
+    """Judge a pod on nodes. Raises TooMuchEffortError where the effort is limited.
 
     runtime_class is the one the pod names, None where it names none or there is none; the pod has
     its required node affinity and overhead (decoding.explained_pod_of). rules: those of its
     namespace, None where they are not known; no node is judged by them, they make a warning.
     """
+    if effort is not None:
+        effort.spend(_size_of(pod))
     by_class = _judge_class(pod, runtime_class, candidates, policy)
     affinity = None if pod.node_affinity is None else RequiredNodeAffinity(pod.node_affinity)
     request = request_of_pod(pod, runtime_class)
     fit = None if request is None else StaticFit(request, candidates.allocatable)
-    judged = _judge_pod(pod, affinity, by_class, candidates, policy, fit)
+    judged = _judge_pod(pod, affinity, by_class, candidates, policy, fit, effort)
     findings = Findings(
         only_class_tolerates=_only_class_tolerates(
             pod, runtime_class, candidates, judged.held_off_by_taints, policy
@@ -143,6 +147,13 @@ def explain(
         [*warnings_of_rules(pod, rules), *warnings_of(pod, runtime_class, findings)],
         state_sentences(pod.state, _reason_there(pod.state.node_name, judged.verdicts, candidates)),
     )
+
+
+def _size_of(pod: Pod) -> int:
+    """The requirements and tolerations of a pod itself."""
+    terms = pod.node_affinity or ()
+    of_terms = sum(1 + len(each.match_expressions) + len(each.match_fields) for each in terms)
+    return of_terms + len(pod.node_selector) + len(pod.tolerations)
 
 
 def _reason_there(name: str, verdicts: Verdicts, candidates: Candidates) -> Reason | str | None:
@@ -202,6 +213,7 @@ def _judge_pod(
     candidates: Candidates,
     policy: Policy,
     fit: StaticFit | None,
+    effort: Effort | None,
 ) -> _Judged:
     """The verdicts with those of the pod's own requirements, where the class has none to make."""
     number: dict[Reason | None, int] = {
@@ -214,7 +226,7 @@ def _judge_pod(
     by_shape = [None, *(_cordon_or_taint(shape, own) for shape in shapes)]
     tainted = [False, *(find_untolerated_taint(each.taints, own) is not None for each in shapes)]
     undeclared = [None, *_undeclared(pod, shapes)]
-    label_reason = _label_check(pod, affinity, candidates)
+    label_reason = _label_check(pod, affinity, candidates, effort)
     by_selector, held_off = 0, Counter[ShapeId]()
     codes = list(by_class.codes)
     for position, code in enumerate(codes):
@@ -252,7 +264,10 @@ def _cordon_or_taint(shape: Shape, own: TolerationSet) -> Reason | None:
 
 
 def _label_check(
-    pod: Pod, affinity: RequiredNodeAffinity | None, candidates: Candidates
+    pod: Pod,
+    affinity: RequiredNodeAffinity | None,
+    candidates: Candidates,
+    effort: Effort | None,
 ) -> Callable[[int], Reason | None] | None:
     """What a node's labels and name mean to the pod's own requirements; None without any.
 
@@ -267,6 +282,7 @@ def _label_check(
     keys = {*pod.node_selector, *(each.key for term in terms for each in term.match_expressions)}
     glimpse = candidates.labels.glimpse(keys)
     known: dict[Hashable, Reason | None] = {}
+    size = _size_of(pod)
 
     def judge(labels: Mapping[str, str], name: str) -> Reason | None:
         if left is not None and name not in left:
@@ -279,6 +295,8 @@ def _label_check(
         name = text_of(candidates.names[position]) if named else ""
         seen = (name if name in named else None, glimpse(position))
         if seen not in known:
+            if effort is not None:
+                effort.spend(size)
             known[seen] = judge(candidates.labels(position), name)
         return known[seen]
 
