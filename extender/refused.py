@@ -19,6 +19,9 @@ MAX_NAME: Final = 253
 #: Pods remembered: 100,000 at about 400 bytes each are 40 MB.
 MAX_PODS: Final = 100_000
 
+#: Pods of which is remembered why: more than a page lists. It takes up to 4 KB each.
+MAX_TOLD: Final = 100
+
 
 #: kube-scheduler tries a group of pods in one placement after the other. A member that passed so
 #: short a time ago and is refused in the next placement is no pod without a node.
@@ -35,12 +38,16 @@ MAX_SELECTOR: Final = 16
 _MAX_SHARED: Final = 4096
 
 
+#: The text of each refusal with the number of its nodes.
+Reasons = tuple[tuple[int, str], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedPod:
     """A pod that a filter call left without a node; at is the clock's time of the last refusal.
 
     requirements is a pod without a name that requires the same; None where it was too large to
-    keep. reasons has the text of each refusal with the number of its nodes.
+    keep.
     """
 
     namespace: str
@@ -49,7 +56,6 @@ class RefusedPod:
     runtime_class: str
     at: float
     requirements: Pod | None = None
-    reasons: tuple[tuple[int, str], ...] = ()
 
     @property
     def key(self) -> str:
@@ -73,13 +79,14 @@ class RefusedPods:
         self._keep_requirements = keep_requirements
         self._lock = threading.Lock()
         self._pods: OrderedDict[str, RefusedPod] = OrderedDict()
+        self._reasons: OrderedDict[str, Reasons] = OrderedDict()
         self._shared: dict[object, Pod] = {}
         self._members: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._pods)
 
-    def refuse(self, pod: Pod, reasons: tuple[tuple[int, str], ...] = ()) -> bool:
+    def refuse(self, pod: Pod, reasons: Reasons = ()) -> bool:
         """Remember the pod and why; returns whether it was remembered already.
 
         A member of a group that passed a moment ago is not remembered.
@@ -97,8 +104,11 @@ class RefusedPods:
                 pod.runtime_class_name,
                 self._clock(),
                 self._requirements(pod) if self._keep_requirements else None,
-                reasons,
             )
+            self._reasons.pop(refused.key, None)
+            self._reasons[refused.key] = reasons
+            if len(self._reasons) > MAX_TOLD:
+                self._reasons.popitem(last=False)
             before = self._pods.pop(refused.key, None)
             self._pods[refused.key] = refused
             if len(self._pods) > MAX_PODS:
@@ -139,6 +149,10 @@ class RefusedPods:
     def now(self) -> float:
         """The clock's time, to compare with that of a refusal."""
         return self._clock()
+
+    def reasons(self, key: str) -> Reasons:
+        """Why the pod was refused last; known of the last MAX_TOLD."""
+        return self._reasons.get(key, ())
 
     def get(self, key: str) -> RefusedPod | None:
         return self._pods.get(key)

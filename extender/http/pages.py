@@ -188,13 +188,14 @@ class Pages:
         return counted[1]
 
     def _refused(self, pod: RefusedPod) -> Mapping[str, str]:
+        reasons = self._service.refused.reasons(pod.key)
         minutes = int((self._service.refused.now() - pod.at) // 60)
         return {
             "namespace": pod.namespace or "default",
             "name": pod.name,
             "runtime_class": pod.runtime_class,
             "ago": f"{minutes} min ago" if minutes else "just now",
-            "why": ", ".join(f"{count} {text}" for count, text in pod.reasons),
+            "why": ", ".join(f"{count} {text}" for count, text in reasons),
         }
 
     def runtime_class(self, name: str) -> Response:

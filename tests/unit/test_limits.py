@@ -1,6 +1,7 @@
 """What a request may hold: each limit is told by its name, before memory is taken for more."""
 
 import time
+import tracemalloc
 from typing import Any
 
 import orjson
@@ -12,7 +13,7 @@ from extender.http.health import Health
 from extender.http.routing import Threads
 from extender.http.service import Service
 from extender.metrics import Metrics
-from extender.objects import Node, RuntimeClass
+from extender.objects import Node, Pod, RuntimeClass
 from extender.refused import RefusedPods
 from extender.verdict import MAX_QUOTED, shown
 from extender.wire import bodies
@@ -109,3 +110,21 @@ def test_too_large_a_preemption_is_refused(client: Client) -> None:
     assert error_of(client.post("/preempt", body)) == (
         "body: over the limit of 33,554,432 bytes for preemption"
     )
+
+
+def test_a_refused_pod_takes_less_than_a_kilobyte_however_much_was_said_of_it() -> None:
+    """With ten reasons 100,000 pods took 200 MB."""
+    refused = RefusedPods(lambda: 0.0)
+    names = [f"pod-{number}" for number in range(2_000)]
+    tracemalloc.start()
+    try:
+        for name in names:
+            reasons = tuple((number, f"{name}: {number:0300}") for number in range(10))
+            refused.refuse(Pod("default", name, runtime_class_name="kata"), reasons)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 1_000 * len(names)
+    assert len(refused) == len(names)
+    assert len(refused.reasons("default/pod-1999")) == 10
+    assert refused.reasons("default/pod-0") == ()
