@@ -10,7 +10,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from extender.objects import Features, PlacedPod, Pod, RuntimeClass, Toleration
+from extender.objects import MAX_WORDS, Features, PlacedPod, Pod, RuntimeClass, Toleration
 from extender.predicates.node_selector import conflicting_key
 from extender.predicates.runtimeclass import Policy
 from extender.snapshot import Snapshot, VerdictTable
@@ -132,10 +132,28 @@ def group_of(pod: PlacedPod, runtime_classes: Mapping[str, RuntimeClass]) -> Pod
         pod.runtime_class_name,
         pod.node,
         tuple(pod.overhead.items()),
-        tuple(pod.node_selector.items()),
+        tuple(_told_selector(pod, runtime_class)),
         pod.features,
         runtime_class is not None and is_younger(runtime_class, pod),
     )
+
+
+def _told_selector(pod: PlacedPod, runtime_class: RuntimeClass | None) -> Iterator[tuple[str, str]]:
+    """What is kept of a pod's nodeSelector, of which its author may write a megabyte.
+
+    Only a pod that has its node can have drifted, and of a long one the keys of its class count.
+    """
+    if not pod.node:
+        return
+    entries = pod.node_selector.items()
+    if sum(len(key) + len(value) for key, value in entries) <= MAX_WORDS:
+        yield from entries
+    elif runtime_class is not None:
+        yield from (
+            (key, pod.node_selector[key])
+            for key, _ in runtime_class.node_selector
+            if key in pod.node_selector
+        )
 
 
 def is_followed(pod: PlacedPod) -> bool:
