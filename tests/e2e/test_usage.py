@@ -140,42 +140,48 @@ def test_pods_of_a_class_that_is_created_anew_with_another_handler_have_drifted(
 
 
 def test_can_delete_and_rollout_follow_a_class_to_its_end(viewer: Viewer) -> None:
+    # Other tests of this cluster leave namespaces whose default is kata.
     cluster = viewer.cluster
     pool = {**LABEL, "eks.amazonaws.com/nodegroup": "sandbox"}
     for name in ("n1", "n2"):
         cluster.add_node(name, pool, handlers=["", "kata"])
-    add_class(cluster, "kata", "kata")
-    add_class(cluster, "kata-v2", "kata-clh")
+    add_class(cluster, "sandboxed", "kata")
+    add_class(cluster, "sandboxed-v2", "kata-clh")
     labels = {"matchLabels": {"app": "web"}}
     template = {
         "metadata": {"labels": {"app": "web"}},
-        "spec": {"runtimeClassName": "kata", "containers": [{"name": "c", "image": "x.example/x"}]},
+        "spec": {
+            "runtimeClassName": "sandboxed",
+            "containers": [{"name": "c", "image": "x.example/x"}],
+        },
     }
     cluster.create(
         DEPLOYMENTS,
         {"metadata": {"name": "web"}, "spec": {"selector": labels, "template": template}},
     )
-    cluster.add_pod("web-1", "kata")
+    cluster.add_pod("web-1", "sandboxed")
     bind(cluster, "web-1", "n1")
     web = {"kind": "Deployment", "namespace": "default", "name": "web"}
-    code, document = viewer.ask("can-delete", "kata")
+    code, document = viewer.ask("can-delete", "sandboxed")
     pod = {"kind": "Pod", "namespace": "default", "name": "web-1"}
     assert (code, document["uses"]) == (1, [web, pod])
-    assert viewer.ask("can-delete", "kata-v2")[0] == 0
-    code, document = viewer.ask("rollout", "kata", "kata-v2")
+    assert viewer.ask("can-delete", "sandboxed-v2")[0] == 0
+    code, document = viewer.ask("rollout", "sandboxed", "sandboxed-v2")
     assert (code, document["done"], document["workloads"]) == (1, False, [web])
     (sandbox,) = document["pools"]
     assert (sandbox["pool"], sandbox["ready"], sandbox["total"]) == ("sandbox", 0, 2)
     assert sandbox["drain"] == "n2"
     for node in ("n2", "n1"):
         set_handlers(cluster, node, "", "kata-clh")
-    named = {"spec": {"template": {"spec": {"runtimeClassName": "kata-v2"}}}}
+    named = {"spec": {"template": {"spec": {"runtimeClassName": "sandboxed-v2"}}}}
     cluster.patch(f"{DEPLOYMENTS}/web", named)
-    assert viewer.ask("rollout", "kata", "kata-v2")[0] == 1, "web-1 still runs the old class"
+    assert viewer.ask("rollout", "sandboxed", "sandboxed-v2")[0] == 1, (
+        "web-1 still runs the old class"
+    )
     cluster.delete(f"{PODS}/web-1")
-    code, document = viewer.ask("rollout", "kata", "kata-v2")
+    code, document = viewer.ask("rollout", "sandboxed", "sandboxed-v2")
     assert (code, document["done"], document["pools"][0]["ready"]) == (0, True, 2)
-    assert viewer.ask("can-delete", "kata")[0] == 0
+    assert viewer.ask("can-delete", "sandboxed")[0] == 0
 
 
 def test_without_a_right_each_command_names_the_one_that_is_missing(
