@@ -82,6 +82,8 @@ class RefusedPods:
         self._reasons: OrderedDict[str, Reasons] = OrderedDict()
         self._shared: dict[object, Pod] = {}
         self._members: OrderedDict[str, float] = OrderedDict()
+        #: How often what is remembered has changed.
+        self.changes = 0
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -109,6 +111,7 @@ class RefusedPods:
             self._reasons[refused.key] = reasons
             if len(self._reasons) > MAX_TOLD:
                 self._reasons.popitem(last=False)
+            self.changes += 1
             before = self._pods.pop(refused.key, None)
             self._pods[refused.key] = refused
             if len(self._pods) > MAX_PODS:
@@ -163,7 +166,8 @@ class RefusedPods:
             self._pass_member(key_of(pod))
         if self._pods:
             with self._lock:
-                self._pods.pop(key_of(pod), None)
+                if self._pods.pop(key_of(pod), None) is not None:
+                    self.changes += 1
 
     def _pass_member(self, key: str) -> None:
         with self._lock:

@@ -44,8 +44,10 @@ from extender.wire.explain import ExplainArgs
 #: How often a page asks for itself again.
 REFRESH_SECONDS: Final = 5
 
-#: How long a page that was made may be given to others who ask for the same.
+#: How long a page that was made may be given to others who ask for the same; and how long where
+#: nothing has changed that it shows but the minutes since a pod was refused.
 KEEP_SECONDS: Final = 2.0
+KEEP_UNCHANGED_SECONDS: Final = 30.0
 _KEPT: Final = 16
 
 #: Rows and columns of a page: a table that a person can read, of less than 200 KB.
@@ -101,8 +103,16 @@ class _Made:
     """A page that was made a moment ago."""
 
     at: float
+    snapshot: ReferenceType[Snapshot]
+    state: tuple[object, ...]
     tag: str
     body: str
+
+    def is_good(self, now: float, snapshot: Snapshot, state: tuple[object, ...]) -> bool:
+        if now - self.at <= KEEP_SECONDS:
+            return True
+        is_unchanged = self.snapshot() is snapshot and self.state == state
+        return is_unchanged and now - self.at <= KEEP_UNCHANGED_SECONDS
 
 
 class Pages:
@@ -120,10 +130,12 @@ class Pages:
 
     def overview(self) -> Response:
         key, now = request.query_string.decode("latin-1"), self._clock()
-        made = self._made.get(key)
-        if made is None or now - made.at > KEEP_SECONDS:
+        made, snapshot = self._made.get(key), self._service.source.snapshot
+        state = (self._service.refused.changes, *map(str, self._service.health.ready()))
+        if made is None or not made.is_good(now, snapshot, state):
             body = self._overview()
-            made = _Made(now, blake2b(body.encode("utf-8", "replace")).hexdigest()[:32], body)
+            tag = blake2b(body.encode("utf-8", "replace")).hexdigest()[:32]
+            made = _Made(now, ref(snapshot), state, tag, body)
             self._made[key] = made
             self._made.move_to_end(key)
             if len(self._made) > _KEPT:

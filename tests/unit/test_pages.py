@@ -13,12 +13,20 @@ from hypothesis import strategies as st
 
 from extender.cluster.pasted import MAX_PASTED, pasted_pod
 from extender.cluster.store import SnapshotStore
-from extender.http.app import create_app, create_ops_app
+from extender.http.app import bare_app, create_app, create_ops_app
+from extender.http.debug_routes import install_debug
 from extender.http.exchange import Application
 from extender.http.forms import FORM, MAX_FORM_BYTES
 from extender.http.health import Health
-from extender.http.pages import CLASSES_A_PAGE, MAX_POOLS, NODES_A_PAGE
-from extender.http.routing import Threads
+from extender.http.pages import (
+    CLASSES_A_PAGE,
+    KEEP_SECONDS,
+    MAX_POOLS,
+    NODES_A_PAGE,
+    Pages,
+    install_pages,
+)
+from extender.http.routing import Threads, Turn
 from extender.http.service import Service
 from extender.metrics import Metrics
 from extender.objects import Node, Pod, RuntimeClass
@@ -324,3 +332,23 @@ def test_a_page_that_has_not_changed_is_not_sent_again() -> None:
         first = client.get("/", accept=HTML)
         again = client.get("/", accept=HTML, if_none_match=first.headers["ETag"])
     assert (again.status_code, again.data) == (304, b"")
+
+
+def test_a_page_shows_a_refusal_though_the_cluster_has_not_changed() -> None:
+    """What nobody has changed is made once for all who ask, but only that."""
+    service, now = service_of(NODES, [KATA]), [0.0]
+    app = bare_app()
+    routes = install_debug(app, service, Turn())
+    install_pages(app, service, routes)
+    pages = Pages(service, routes, lambda: now[0])
+
+    def shown() -> str:
+        with app.test_request_context("/"):
+            return pages.overview().get_data(as_text=True)
+
+    first = shown()
+    now[0] += KEEP_SECONDS + 1
+    assert shown() == first
+    service.refused.refuse(Pod("default", "late"), ((1, "why"),))
+    assert "default/late" not in first
+    assert "default/late" in shown()
