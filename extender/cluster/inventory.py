@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, Protocol
 
 from extender.admission.policy_subjects import Subject, pod_subject, template_subject
 from extender.cluster.kinds import PODS, WORKLOADS, pods_of
-from extender.cluster.manifests import Manifests
+from extender.cluster.manifest_objects import Manifests
 from extender.cluster.reading_once import ClusterReader, ReadError
 from extender.decoding import DecodeError
 from extender.decoding.uses import RawPlacedPod, RawUse, placed_pod_of, workload_of

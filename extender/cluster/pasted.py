@@ -2,7 +2,9 @@
 
 from typing import Final
 
-from extender.cluster.manifests import ManifestError, Manifests, read_manifest
+from extender.cluster.manifest_files import ManifestError
+from extender.cluster.manifest_objects import Manifests
+from extender.cluster.manifests import read_manifest
 from extender.objects import Pod
 from extender.wire.bodies import BadRequestError
 

@@ -10,7 +10,7 @@ from extender.cluster.api_connection import ApiConnection, ApiResponse, Connecti
 from extender.cluster.api_objects import page_of, status_of
 from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.kinds import NAMESPACES, NODES, PODS, RUNTIME_CLASSES, Kind, pod_path
-from extender.cluster.manifests import Manifests
+from extender.cluster.manifest_objects import Manifests
 from extender.decoding import (
     DecodeError,
     RawNamespace,

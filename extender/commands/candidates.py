@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from extender.cluster.cluster_config import ClusterConfig, ConfigError, context_names
-from extender.cluster.manifests import ManifestError, load_manifests
+from extender.cluster.manifest_files import ManifestError
+from extender.cluster.manifests import load_manifests
 from extender.cluster.reading_once import ClusterReader, ReadError
 from extender.objects import Pod, RuntimeClass
 

@@ -15,7 +15,7 @@ from extender.checks.offers import OFFER_GROUPS, check_offer, offer_of
 from extender.checks.placing import Placing
 from extender.checks.template_places import Found, Place
 from extender.cluster.file_objects import FileObject, GivenFile
-from extender.cluster.manifests import Manifests
+from extender.cluster.manifest_objects import Manifests
 from extender.cluster.misspelt import misspelt_fields, misspelt_kind
 from extender.commands.arguments import PLUGIN, policy_of, source_of
 from extender.commands.given_files import add_file_flags, read_given

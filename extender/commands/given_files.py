@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from extender.cluster.file_objects import GivenFile, read_objects
-from extender.cluster.manifests import MAX_FILES, ManifestError, manifest_files
+from extender.cluster.manifest_files import MAX_FILES, ManifestError, manifest_files
 from extender.commands.named_pods import STDIN, read_stdin
 from extender.commands.progress import Progress
 from extender.flags import CommandParser, UsageError

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from extender.cluster.manifests import ManifestError, Manifests, load_manifests, read_manifest
+from extender.cluster.manifest_files import ManifestError
+from extender.cluster.manifest_objects import Manifests
+from extender.cluster.manifests import load_manifests, read_manifest
 from extender.commands.arguments import PLUGIN
 from extender.flags import UsageError
 from extender.input_files import MAX_FILE_BYTES

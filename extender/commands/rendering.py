@@ -12,7 +12,7 @@ from extender.admission.merging import AdmissionRefusal, Merge
 from extender.checks.judging import Admission
 from extender.checks.template_places import Template
 from extender.cluster.file_objects import FileObject, GivenFile
-from extender.cluster.manifests import Manifests
+from extender.cluster.manifest_objects import Manifests
 from extender.cluster.yaml_editing import Edit, dumped, edited
 from extender.cluster.yaml_places import Path, decoded
 from extender.commands.arguments import PLUGIN, Command, source_of

@@ -10,7 +10,8 @@ from extender.admission.policy_subjects import (
 )
 from extender.checks.template_places import Template
 from extender.cluster.file_objects import FileObject, GivenFile
-from extender.cluster.manifests import ManifestError, Manifests, take_document
+from extender.cluster.manifest_files import ManifestError
+from extender.cluster.manifest_objects import Manifests, take_document
 from extender.cluster.source_options import SourceOptions
 from extender.commands.cluster_state import (
     ClusterState,

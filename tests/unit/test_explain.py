@@ -8,7 +8,8 @@ import orjson
 import pytest
 import yaml
 
-from extender.cluster.manifests import Manifests, read_manifest
+from extender.cluster.manifest_objects import Manifests
+from extender.cluster.manifests import read_manifest
 from extender.cluster.store import SnapshotStore
 from extender.decoding import RawPod, decode, explained_pod_of
 from extender.objects import Handler, Node, Pod, RuntimeClass, Taint, Toleration

@@ -13,7 +13,8 @@ from extender.checks.judging import Admission, Judge
 from extender.checks.offers import check_offer, offer_of
 from extender.checks.placing import Placing
 from extender.checks.template_places import Place, Template
-from extender.cluster.manifests import Manifests, load_manifests
+from extender.cluster.manifest_objects import Manifests
+from extender.cluster.manifests import load_manifests
 from extender.commands.cluster_state import state_of
 from extender.decoding import DecodeError, RawRuntimeClass, runtime_class_of
 from extender.predicates.kubelet import KubeletCheck

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.cluster.manifests import MAX_FILES, ManifestError, load_manifests, manifest_files
+from extender.cluster.manifest_files import MAX_FILES, ManifestError, manifest_files
+from extender.cluster.manifests import load_manifests
 from extender.input_files import MAX_FILE_BYTES
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: %s, labels: {pool: %s}}\n"

@@ -9,7 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.cluster.manifests import Manifests, load_manifests, read_manifest
+from extender.cluster.manifest_objects import Manifests
+from extender.cluster.manifests import load_manifests, read_manifest
 from extender.cluster.misspelt import FIELDS, MAX_LOOKED_AT, MAX_TOLD, Fields
 from tests.processes import SAMPLES
 

@@ -1,0 +1,66 @@
+"""Which files --manifests means, and whether any of them has changed."""
+
+import itertools
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+#: An object a file for 65,536 nodes, and as many other objects.
+MAX_FILES: Final = 2**17
+
+
+class ManifestError(ValueError):
+    """A manifest can't be used; one line that names the file, the object and the cause."""
+
+
+def manifest_files(paths: Iterable[str]) -> list[Path]:
+    """The files meant by --manifests: a file itself, of a folder those that end like manifests.
+
+    A mounted ConfigMap is a folder of links into ..data; names that begin with a dot are skipped.
+    Raises ManifestError.
+    """
+    files: list[Path] = []
+    for name in paths:
+        if not name:
+            raise ManifestError("--manifests: the path is empty")
+        path = Path(name)
+        try:
+            if stat.S_ISDIR(path.stat().st_mode):
+                files += _in_folder(path)
+            else:
+                files.append(path)
+        except (OSError, ValueError) as error:
+            raise ManifestError(f"{path}: {_cause(error)}") from None
+        if len(files) > MAX_FILES:
+            raise ManifestError(f"{path}: more than {MAX_FILES} files")
+    return [file for file in files if not file.is_dir()]
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    with os.scandir(folder) as entries:
+        names = (each.name for each in entries)
+        named = (each for each in names if not each.startswith(".") and each.endswith(_SUFFIXES))
+        return [folder / name for name in sorted(itertools.islice(named, MAX_FILES + 1))]
+
+
+def _cause(error: OSError | ValueError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+Signature = tuple[tuple[str, int, int, int], ...]
+
+
+def signature(paths: Iterable[str]) -> Signature:
+    """What tells whether any of the files has changed. Raises ManifestError."""
+    found = []
+    for file in manifest_files(paths):
+        try:
+            status = file.stat()
+        except OSError as error:
+            raise ManifestError(f"{file}: {error.strerror}") from None
+        found.append((str(file), status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(found)
