@@ -12,7 +12,7 @@ from extender.http.debug_routes import install_debug
 from extender.http.errors import install_error_handlers
 from extender.http.exchange import Answer, Application, Request
 from extender.http.health import health_routes
-from extender.http.pages import install_pages
+from extender.http.page_routes import install_pages
 from extender.http.review_routes import WebhookService, review_routes
 from extender.http.routing import Probe, Route, Router, Threads, Verb, VerbRoute
 from extender.http.service import Service

@@ -18,14 +18,9 @@ from extender.http.debug_routes import install_debug
 from extender.http.exchange import Application
 from extender.http.forms import FORM, MAX_FORM_BYTES
 from extender.http.health import Health
-from extender.http.pages import (
-    CLASSES_A_PAGE,
-    KEEP_SECONDS,
-    MAX_POOLS,
-    NODES_A_PAGE,
-    Pages,
-    install_pages,
-)
+from extender.http.overview_page import CLASSES_A_PAGE, KEEP_SECONDS, MAX_POOLS, OverviewPage
+from extender.http.page_routes import install_pages
+from extender.http.pages import NODES_A_PAGE
 from extender.http.routing import Threads, Turn
 from extender.http.service import Service
 from extender.metrics import Metrics
@@ -340,11 +335,11 @@ def test_a_page_shows_a_refusal_though_the_cluster_has_not_changed() -> None:
     app = bare_app()
     routes = install_debug(app, service, Turn())
     install_pages(app, service, routes)
-    pages = Pages(service, routes, lambda: now[0])
+    overview = OverviewPage(service, routes, lambda: now[0])
 
     def shown() -> str:
         with app.test_request_context("/"):
-            return pages.overview().get_data(as_text=True)
+            return overview.answer().get_data(as_text=True)
 
     first = shown()
     now[0] += KEEP_SECONDS + 1
