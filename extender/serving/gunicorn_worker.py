@@ -122,6 +122,8 @@ class _Worker(Worker):  # type: ignore[misc]  # gunicorn ships no types
         assert isinstance(running, Running)
         loop = asyncio.get_running_loop()
         end = asyncio.Event()
+        # gunicorn has a copy of the listening socket, and has closed ours. A stop closes that copy.
+        listener = socket.socket(fileno=os.dup(self.sockets[0].fileno()))
 
         def stop() -> None:
             if not end.is_set():
@@ -135,8 +137,6 @@ class _Worker(Worker):  # type: ignore[misc]  # gunicorn ships no types
             loop.add_signal_handler(number, stop)
         if not self.alive:
             stop()
-        # gunicorn has a copy of the listening socket, and has closed ours.
-        listener = socket.socket(fileno=os.dup(self.sockets[0].fileno()))
         connections = Connections(running.app, application.limits, loop)
         notified = -math.inf
 

@@ -254,6 +254,19 @@ def test_a_json_log_is_json_from_its_first_line_to_its_last() -> None:
     assert lines[0]["try"].startswith("curl -sS http://127.0.0.1:")
 
 
+@pytest.mark.parametrize("attempt", range(8))
+def test_a_stop_before_the_first_connection_is_no_error(attempt: int) -> None:
+    """It reached the worker before its event loop ran, which then had no listener any more.
+
+    That was so in one of eight stops that came as soon as the server said that it serves.
+    """
+    flags = ("--bind", "127.0.0.1:0", "--log-format", "json")
+    with running("serve", *flags, "--manifests", str(SAMPLES / "cluster")) as server:
+        server.wait_for_line('"serving"')
+        assert server.stop() == 0
+        assert "fileno" not in server.log, attempt
+
+
 @pytest.mark.parametrize("command", ["serve", "webhook"])
 def test_a_stop_is_logged(command: str) -> None:
     flags = ("--bind", "127.0.0.1:0", "--manifests", str(SAMPLES / "cluster"))
