@@ -15,12 +15,12 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from extender import __version__
-from extender.counting import RejectionsCollector, RequestsCollector, VerbCounts
-from extender.predicates.runtimeclass import Policy
-from extender.refused import RefusedPods
+from extender.predicates.node_checks import Policy
+from extender.refused_pods import RefusedPods
+from extender.request_counts import RejectionsCollector, RequestsCollector, VerbCounts
 from extender.snapshot import Snapshot
+from extender.verbs.class_nodes import Support
 from extender.verbs.class_usage import PodUse, Usage
-from extender.verbs.nodes import Support
 from extender.verbs.placement import Placement, PodGroup, State
 
 NONE: Final = "<none>"

@@ -308,7 +308,7 @@ class Pod:
     that a container asks for MARK, resources is None where they were not read.
     node_affinity is None where the pod has no required node affinity; an empty tuple is one
     that matches nothing (component-helpers/scheduling/corev1/nodeaffinity, v1.36.2).
-    uses has the words for what it uses (decoding.pod_uses), None where nobody has looked: the
+    uses has the words for what it uses (decoding.used_features), None where nobody has looked: the
     verbs look only where the pod's class says what its pods can't use.
     """
 

@@ -24,8 +24,8 @@ from extender.objects import (
     Toleration,
     has_few_words,
 )
-from extender.predicates.runtimeclass import Policy, Requirements
-from extender.verdict import UNKNOWN_NODE, Reason
+from extender.predicates.node_checks import Policy, Requirements
+from extender.reasons import UNKNOWN_NODE, Reason
 
 #: Verdict tables kept per set of shapes; one is used per RuntimeClass and kind of tolerations. A
 #: table is a byte per shape, or 8 where it has more than 256 different reasons: 1,024 tables of

@@ -23,8 +23,8 @@ import yaml
 from extender.http.review_routes import DEFAULT_MAX_REVIEW_BYTES
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
 from extender.wire.bodies import MAX_NAMES, MAX_POD_VALUES
-from extender.wire.preemption import MAX_PREEMPTION_BYTES
-from extender.wire.review import MAX_REVIEW_VALUES
+from extender.wire.preempt_bodies import MAX_PREEMPTION_BYTES
+from extender.wire.review_bodies import MAX_REVIEW_VALUES
 from loadtest import arguments, tables
 from loadtest.generator import HALF_CLASS, Cluster, ClusterSpec, go_json
 from loadtest.processes import (

@@ -1,7 +1,7 @@
 """Semantics §1 and §9 by loadtest's plain version, which has nothing in common with extender/."""
 
 from extender.objects import Node, Pod, RuntimeClass, Taint, Toleration
-from extender.predicates.runtimeclass import Policy
+from extender.predicates.node_checks import Policy
 from loadtest import plain_matching
 from loadtest.plain_matching import PlainCluster, PlainExtender
 from tests.json_objects import class_json, node_json, pod_json, taint_json, toleration_json

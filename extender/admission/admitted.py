@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from extender.admission.json_patch import REQUIRED, required_json
 from extender.admission.merging import AdmissionRefusal, Changes, Merge, mutate, not_found, validate
-from extender.admission.pod import ReviewedPod
+from extender.admission.reviewed_pod import ReviewedPod
 from extender.objects import RuntimeClass, fields_of
 
 Json = dict[str, Any]

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from extender.admission.namespace_rules import DEFAULT_ANNOTATION, NO_DEFAULT
-from extender.admission.pod import ReviewedPod
+from extender.admission.reviewed_pod import ReviewedPod
 from extender.objects import RuntimeClass
-from extender.verdict import shown
+from extender.reasons import shown
 
 #: On a RuntimeClass: the default of the cluster.
 IS_DEFAULT_ANNOTATION: Final = "runtimeclass-extender/is-default-class"

@@ -15,7 +15,7 @@ from extender.objects import (
     SelectorTerm,
     size_of,
 )
-from extender.predicates.wanted import readable_terms, requirements_in
+from extender.predicates.shape_parts import readable_terms, requirements_in
 
 #: Requirements that a pod may come to have, and the characters of their keys and values: more than
 #: a Pod in etcd can hold, which takes 1.5 MiB a request.

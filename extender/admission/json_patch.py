@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from extender.admission.joining_terms import Terms
 from extender.admission.merging import Changes, MergedTolerations
-from extender.admission.pod import ReviewedPod
+from extender.admission.reviewed_pod import ReviewedPod
 from extender.objects import SelectorRequirement, SelectorTerm, fields_of
 
 #: Up to this many tolerations are appended one by one; kube-apiserver copies the list each time.

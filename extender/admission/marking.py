@@ -10,7 +10,7 @@ buildExtenders). The kubelet drops the request before it admits the pod
 from typing import Final
 
 from extender.admission.json_patch import Operation, pointer
-from extender.admission.pod import AMOUNTS, ReviewedPod
+from extender.admission.reviewed_pod import AMOUNTS, ReviewedPod
 from extender.objects import MARK
 
 #: How much of the mark a pod's first container requests and is limited to: extended resources are

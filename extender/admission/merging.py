@@ -14,14 +14,14 @@ from typing import Final
 
 from extender.admission.covering import surviving
 from extender.admission.joining_terms import Terms, TooManyTermsError, joined_terms
-from extender.admission.pod import ReviewedPod
+from extender.admission.reviewed_pod import ReviewedPod
 from extender.decoding.class_annotations import PREFIX, TERMS, UNSUPPORTED
 from extender.objects import RuntimeClass, Toleration
 from extender.predicates.class_rules import unsupported_words
 from extender.predicates.node_selector import conflicting_key
+from extender.reasons import MAX_QUOTED, shown
 from extender.validation import amounts_equal_in_pods, canonical_quantity
-from extender.validation.errors import go_quote
-from extender.verdict import MAX_QUOTED, shown
+from extender.validation.field_errors import go_quote
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 

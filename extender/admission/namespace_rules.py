@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from extender.verdict import shown
+from extender.reasons import shown
 
 _PREFIX: Final = "runtimeclass-extender/"
 

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 from msgspec import Raw, Struct
 
 from extender.admission.default_class import takes_default
-from extender.admission.pod import MIRROR_ANNOTATION, ReviewedPod
+from extender.admission.reviewed_pod import MIRROR_ANNOTATION, ReviewedPod
 from extender.decoding import decode
 
 #: Namespaces that no policy looks at, whatever they are annotated with.

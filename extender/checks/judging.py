@@ -18,21 +18,21 @@ from extender.admission.namespace_rules import (
     REQUIRED_ANNOTATION,
     NamespaceRules,
 )
-from extender.admission.pod import ReviewedPod
+from extender.admission.reviewed_pod import ReviewedPod
 from extender.checks.finding import Finding, Severity
-from extender.checks.placing import Placing
-from extender.checks.template_places import DAEMON_SET, Found, Template
+from extender.checks.template_fields import DAEMON_SET, Found, Template
+from extender.checks.template_nodes import Placing
 from extender.checks.unplaced import unplaced
 from extender.decoding import (
     RawDaemonSet,
     convert,
     with_daemon_tolerations,
 )
-from extender.decoding.explained import explained_pod
+from extender.decoding.explained_pods import explained_pod
 from extender.objects import Pod, RuntimeClass
 from extender.predicates.node_selector import conflicting_key
+from extender.reasons import shown
 from extender.verbs.review import Given
-from extender.verdict import shown
 
 Json = dict[str, Any]
 

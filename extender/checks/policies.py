@@ -13,7 +13,7 @@ from extender.admission.namespace_rules import (
 )
 from extender.admission.policy_subjects import Subject
 from extender.checks.finding import Finding, Severity
-from extender.verdict import shown
+from extender.reasons import shown
 
 #: Pods and workloads named where a finding is about many.
 _NAMED: Final = 50

@@ -22,7 +22,7 @@ from extender.checks.managed_resources import ignores_mark, is_for_marked_pods, 
 from extender.checks.sampling import check_sampling
 from extender.checks.strict_fields import check_strict_fields
 from extender.objects import MARK
-from extender.verdict import shown
+from extender.reasons import shown
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"

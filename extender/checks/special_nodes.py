@@ -1,6 +1,6 @@
 """Nodes that are kept for RuntimeClasses by their labels alone: plain pods go there too."""
 
-from extender.predicates.runtimeclass import HandlerCheck, is_condition_taint
+from extender.predicates.node_checks import HandlerCheck, is_condition_taint
 from extender.snapshot import Snapshot
 from extender.verbs.class_index import ClassIndex
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from extender.checks.config_fields import Circumstances
 from extender.checks.durations import parse_duration
 from extender.checks.finding import Finding, Severity
-from extender.verdict import shown
+from extender.reasons import shown
 
 #: The version whose fields these are.
 _OF_VERSION: Final = (1, 36)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from extender.checks.finding import Finding, Severity
-from extender.checks.placing import Placing, nodes_text
-from extender.checks.template_places import Found, Place, Template
+from extender.checks.template_fields import Found, Place, Template
+from extender.checks.template_nodes import Placing, nodes_text
 from extender.objects import UNSCHEDULABLE_TAINT_KEY, Pod, RuntimeClass, Taint, Toleration
-from extender.predicates.runtimeclass import is_condition_taint
+from extender.predicates.node_checks import is_condition_taint
+from extender.reasons import Code, shown
 from extender.verbs.explain import Explanation
 from extender.verbs.explain.warnings import toleration_json
-from extender.verdict import Code, shown
 
 _EVERY_TAINT: Final = Toleration(operator="Exists")
 

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from extender.cluster.manifest_files import ManifestError
 from extender.cluster.manifest_objects import MAX_LISTS, head_of
-from extender.cluster.manifests import documents_of
+from extender.cluster.reading_manifests import documents_of
 from extender.cluster.yaml_places import Lines, Path, decoded, placed_documents
 from extender.decoding import DecodeError, decode
 from extender.yaml_documents import YamlError

@@ -10,7 +10,7 @@ from typing import Final
 from extender.admission.namespace_rules import NamespaceRules, rules_of
 from extender.cluster.manifest_files import ManifestError, Signature, signature
 from extender.cluster.manifest_objects import Manifests, Uses
-from extender.cluster.manifests import load_manifests
+from extender.cluster.reading_manifests import load_manifests
 from extender.cluster.store import SnapshotStore
 from extender.objects import Pod
 from extender.verbs.placement import PodGroup, group_of, is_followed

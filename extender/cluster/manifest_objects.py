@@ -27,8 +27,7 @@ from extender.decoding import (
     template_pod_of,
     with_daemon_tolerations,
 )
-from extender.decoding.resources import allocatable_of
-from extender.decoding.uses import (
+from extender.decoding.inventory_objects import (
     WORKLOADS,
     RawNodeState,
     RawPlacedPod,
@@ -37,6 +36,7 @@ from extender.decoding.uses import (
     placed_pod_of,
     workload_of,
 )
+from extender.decoding.resource_amounts import allocatable_of
 from extender.objects import Namespace, Node, PlacedPod, Pod, RuntimeClass, Workload
 from extender.validation import unreadable_amount, validate_node_name, validate_runtimeclass
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
-from extender.verdict import MAX_QUOTED, shown
+from extender.reasons import MAX_QUOTED, shown
 
 #: By its name what a field has inside, empty where that is not looked at.
 Fields = Mapping[str, "Fields"]

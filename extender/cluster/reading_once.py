@@ -22,9 +22,9 @@ from extender.decoding import (
     node_of,
     runtime_class_of,
 )
-from extender.decoding.uses import RawNodeState, is_ready
+from extender.decoding.inventory_objects import RawNodeState, is_ready
 from extender.objects import Namespace, Pod, RuntimeClass
-from extender.verdict import shown
+from extender.reasons import shown
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from extender.cluster.list_watch import (
     Step,
     reason_of_status,
 )
-from extender.cluster.watching import EventStream
+from extender.cluster.watch_events import EventStream
 from extender.decoding import DecodeError
 
 _LOG: Final = logging.getLogger(__name__)

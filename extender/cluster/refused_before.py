@@ -17,7 +17,7 @@ from extender.cluster.kinds import PODS
 from extender.cluster.list_watch import LIST_SILENCE_SECONDS, PAGE_LIMIT
 from extender.decoding import DecodeError, RawPod, decode, pod_of, uses_in
 from extender.objects import Pod
-from extender.verdict import counted_reasons
+from extender.reasons import counted_reasons
 
 #: The pods without a node, except those that have ended without ever having had one.
 _WAITING: Final = "spec.nodeName=,status.phase=Pending"

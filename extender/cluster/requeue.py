@@ -24,8 +24,8 @@ from extender.cluster.rate_limit import TokenBucket
 from extender.cluster.refused_before import ForbiddenError, WaitingPod, waiting_pods
 from extender.cluster.store import SnapshotStore, Swap
 from extender.objects import Pod, Shape
-from extender.predicates.runtimeclass import Policy, Requirements, reason_for_all_nodes
-from extender.refused import RefusedPod, RefusedPods
+from extender.predicates.node_checks import Policy, Requirements, reason_for_all_nodes
+from extender.refused_pods import RefusedPod, RefusedPods
 from extender.snapshot import Snapshot
 
 _LOG: Final = logging.getLogger(__name__)

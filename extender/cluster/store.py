@@ -17,7 +17,7 @@ from msgspec import Struct
 from extender.decoding import decode
 from extender.names import NodeIndex
 from extender.objects import Condition, Node, RuntimeClass, Shape, ShapeId, shape_of
-from extender.predicates.wanted import Wanted
+from extender.predicates.shape_parts import Wanted
 from extender.snapshot import NodeTable, Shapes, Snapshot
 
 _StringDict = dict[str, str]

@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 
 from extender.cluster.manifest_files import ManifestError
-from extender.cluster.manifests import documents_of
+from extender.cluster.reading_manifests import documents_of
 from extender.cluster.yaml_places import Path, Placed, placed_documents
 from extender.decoding import DecodeError, decode
 from extender.yaml_documents import YamlError

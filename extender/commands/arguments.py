@@ -11,7 +11,7 @@ from extender.cluster.source_options import SourceOptions
 from extender.environment import flag_variable, with_environment
 from extender.flags import PROGRAM, CommandParser
 from extender.predicates.kubelet import KubeletCheck
-from extender.predicates.runtimeclass import HandlerCheck, Policy
+from extender.predicates.node_checks import HandlerCheck, Policy
 
 #: The name of the program as a kubectl plugin, instead of PROGRAM.
 PLUGIN: Final = "kubectl runtimeclass"

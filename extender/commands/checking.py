@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from extender.admission.policy_subjects import Subject
+from extender.checks.annotations_of_namespaces import check_namespaces
+from extender.checks.classes_and_nodes import check_classes, check_pods, check_tolerations
 from extender.checks.config_fields import Circumstances, SchedulerConfigError
 from extender.checks.finding import Finding, worst_first
-from extender.checks.kubelets import check_kubelets
-from extender.checks.marks import check_autoscalers, check_marks
-from extender.checks.namespaces import check_namespaces
+from extender.checks.kubelet_reports import check_kubelets
+from extender.checks.marked_pods import check_autoscalers, check_marks
 from extender.checks.policies import check_policies
-from extender.checks.runtimeclasses import check_classes, check_pods, check_tolerations
 from extender.checks.scheduler_config import (
     check_scheduler_config,
     our_extenders,
@@ -39,9 +39,9 @@ from extender.commands.progress import Progress
 from extender.commands.usage import reading
 from extender.flags import CommandParser, UsageError
 from extender.input_files import FileError, read_file
-from extender.predicates.runtimeclass import Policy
+from extender.predicates.node_checks import Policy
 from extender.printing.finding_texts import findings_document, findings_text
-from extender.verbs.nodes import Support
+from extender.verbs.class_nodes import Support
 from extender.yaml_documents import YamlError, yaml_documents
 
 _VERSION: Final = re.compile(r"v?(?P<major>[0-9]{1,3})\.(?P<minor>[0-9]{1,3})(?:[.+-].*)?")

@@ -8,12 +8,12 @@ from typing import Final
 import orjson
 
 from extender import __version__
+from extender.checks.file_finding import LocatedFinding
 from extender.checks.finding import Finding, Severity
 from extender.checks.judging import Admission, Judge
-from extender.checks.located import LocatedFinding
-from extender.checks.offers import OFFER_GROUPS, check_offer, offer_of
-from extender.checks.placing import Placing
-from extender.checks.template_places import Found, Place
+from extender.checks.kueue_and_karpenter import OFFER_GROUPS, check_offer, offer_of
+from extender.checks.template_fields import Found, Place
+from extender.checks.template_nodes import Placing
 from extender.cluster.file_objects import FileObject, GivenFile
 from extender.cluster.manifest_objects import Manifests
 from extender.cluster.misspelt import misspelt_fields, misspelt_kind
@@ -31,11 +31,11 @@ from extender.commands.surroundings import (
 )
 from extender.decoding import WORKLOAD_GROUPS, DecodeError, decode
 from extender.flags import CommandParser, UsageError
+from extender.printing.file_finding_texts import located_document, located_text
 from extender.printing.junit import junit_text
-from extender.printing.located_findings import located_document, located_text
 from extender.printing.sarif import sarif_document
+from extender.reasons import shown
 from extender.streams import write_out
-from extender.verdict import shown
 
 #: Formats beside table and json.
 FILE_OUTPUTS: Final = ("sarif", "junit")

@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from extender.checks.marks import autoscaler_signs
+from extender.checks.marked_pods import autoscaler_signs
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
 from extender.cluster.inventory import Inventory, LiveInventory, ManifestInventory
 from extender.cluster.manifest_files import ManifestError
 from extender.cluster.manifest_objects import Manifests, Uses
-from extender.cluster.manifests import load_manifests
+from extender.cluster.reading_manifests import load_manifests
 from extender.cluster.reading_once import ClusterReader, ForbiddenError, ReadError
 from extender.cluster.source_options import SourceOptions
 from extender.cluster.store import SnapshotStore

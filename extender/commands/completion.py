@@ -17,7 +17,7 @@ from importlib.resources import files
 from typing import Final
 
 from extender.commands.arguments import PLUGIN, Command, Entry
-from extender.commands.candidates import contexts, pods, runtime_classes
+from extender.commands.completion_names import contexts, pods, runtime_classes
 from extender.environment import with_environment
 from extender.flags import CommandParser, is_boolean, is_repeatable, takes_value
 

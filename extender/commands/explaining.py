@@ -21,18 +21,18 @@ from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer,
 from extender.commands.progress import Progress
 from extender.flags import CommandParser, UsageError
 from extender.objects import Pod
-from extender.printing.documents import (
+from extender.printing.debug_documents import (
     explanation_document,
     nodes_document,
     scores_document,
 )
+from extender.printing.debug_texts import explanation_text
 from extender.printing.similar import did_you_mean
-from extender.printing.texts import explanation_text
+from extender.reasons import shown
 from extender.verbs.explain import explain
-from extender.verbs.explain.candidates import nodes_of
+from extender.verbs.explain.candidate_nodes import nodes_of
 from extender.verbs.explain.scores import explain_scores
 from extender.verbs.prioritize import Preferences
-from extender.verdict import shown
 
 
 def add_pod_flags(parser: CommandParser) -> None:

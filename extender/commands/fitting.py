@@ -15,8 +15,8 @@ from extender.decoding.class_annotations import ISOLATION_ANNOTATION, ISOLATION_
 from extender.flags import CommandParser, UsageError
 from extender.objects import Pod
 from extender.printing.fit_answers import fit_document, fit_text
-from extender.verbs.fitting import best, fit, is_level
-from extender.verdict import shown
+from extender.reasons import shown
+from extender.verbs.fitting_classes import best, fit, is_level
 
 
 def _add_flags(parser: CommandParser) -> None:

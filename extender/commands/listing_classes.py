@@ -3,16 +3,16 @@
 import argparse
 from typing import Final
 
+from extender.checks.classes_and_nodes import check_classes, check_tolerations
 from extender.checks.finding import Severity, worst_first
-from extender.checks.runtimeclasses import check_classes, check_tolerations
 from extender.commands.arguments import Command, add_policy_flags, add_printing_flags, policy_of
 from extender.commands.output import EXIT_FITS, print_answer
 from extender.commands.usage import add_pool_flags, counted, load_usage, reading
 from extender.flags import CommandParser
 from extender.printing.usage_documents import ClassUse, usage_document
 from extender.printing.usage_texts import usage_text
+from extender.verbs.class_nodes import Support
 from extender.verbs.class_usage import Usage, nodes_of_each
-from extender.verbs.nodes import Support
 from extender.verbs.placement import Placement
 from extender.verbs.pools import pools_of
 

@@ -14,11 +14,11 @@ from extender.commands.cluster_state import load_cluster
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer, warn
 from extender.commands.progress import Progress
 from extender.flags import CommandParser, UsageError, whole_number
-from extender.printing.documents import class_nodes_document, states_of
+from extender.printing.debug_documents import class_nodes_document, states_of
+from extender.printing.debug_texts import class_nodes_text
 from extender.printing.similar import did_you_mean
-from extender.printing.texts import class_nodes_text
-from extender.verbs.nodes import nodes_of_class
-from extender.verdict import shown
+from extender.reasons import shown
+from extender.verbs.class_nodes import nodes_of_class
 
 
 def _add_flags(parser: CommandParser) -> None:

@@ -17,11 +17,11 @@ from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer
 from extender.commands.usage import counted, load_usage, reading
 from extender.flags import CommandParser, UsageError
 from extender.objects import Pod
-from extender.predicates.runtimeclass import Policy
+from extender.predicates.node_checks import Policy
 from extender.printing.usage_documents import PodRow, pods_document
 from extender.printing.usage_texts import pods_text
 from extender.verbs.explain import explain
-from extender.verbs.explain.candidates import nodes_of
+from extender.verbs.explain.candidate_nodes import nodes_of
 from extender.verbs.placement import Placement, State, pending_reasons
 
 

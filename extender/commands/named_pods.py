@@ -8,12 +8,12 @@ from typing import Final
 
 from extender.cluster.manifest_files import ManifestError
 from extender.cluster.manifest_objects import Manifests
-from extender.cluster.manifests import load_manifests, read_manifest
+from extender.cluster.reading_manifests import load_manifests, read_manifest
 from extender.commands.arguments import PLUGIN
 from extender.flags import UsageError
 from extender.input_files import MAX_FILE_BYTES
 from extender.objects import Pod
-from extender.verdict import shown
+from extender.reasons import shown
 
 POD: Final = "Pod"
 

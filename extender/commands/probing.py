@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from extender.checks.finding import Finding, Severity
 from extender.input_files import FileError, check_file, read_file
-from extender.verdict import shown
+from extender.reasons import shown
 
 #: Time for a whole probe, connection and TLS handshake included; kube-scheduler waits 5 s for an
 #: answer.

@@ -10,7 +10,7 @@ import orjson
 from extender.admission.admitted import admitted_spec, reviewed
 from extender.admission.merging import AdmissionRefusal, Merge
 from extender.checks.judging import Admission
-from extender.checks.template_places import Template
+from extender.checks.template_fields import Template
 from extender.cluster.file_objects import FileObject, GivenFile
 from extender.cluster.manifest_objects import Manifests
 from extender.cluster.yaml_editing import Edit, dumped, edited

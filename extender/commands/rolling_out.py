@@ -10,9 +10,9 @@ from extender.flags import CommandParser, UsageError
 from extender.printing.similar import did_you_mean
 from extender.printing.usage_documents import rollout_document
 from extender.printing.usage_texts import rollout_text
+from extender.reasons import shown
 from extender.verbs.pools import pools_of
 from extender.verbs.rollout import Objects, rollout_of
-from extender.verdict import shown
 
 
 def _add_flags(parser: CommandParser) -> None:

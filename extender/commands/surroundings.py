@@ -8,7 +8,7 @@ from extender.admission.policy_subjects import (
     pod_subject,
     template_subject,
 )
-from extender.checks.template_places import Template
+from extender.checks.template_fields import Template
 from extender.cluster.file_objects import FileObject, GivenFile
 from extender.cluster.manifest_files import ManifestError
 from extender.cluster.manifest_objects import Manifests, take_document
@@ -25,8 +25,8 @@ from extender.commands.progress import Progress
 from extender.decoding import WORKLOAD_GROUPS, DecodeError, decode
 from extender.decoding.workloads import template_path
 from extender.flags import UsageError
+from extender.reasons import shown
 from extender.verbs.review import RulesOfNamespaces
-from extender.verdict import shown
 
 #: What a file may bring along that its workloads are judged by.
 SURROUNDINGS: Final = {"RuntimeClass": "node.k8s.io", "Node": "", "Namespace": ""}

@@ -14,7 +14,7 @@ from extender.commands.progress import Progress
 from extender.flags import CommandParser, UsageError
 from extender.objects import RuntimeClass
 from extender.printing.similar import did_you_mean
-from extender.verdict import shown
+from extender.reasons import shown
 
 #: Names told of the classes that there are.
 _MAX_NAMES: Final = 1000

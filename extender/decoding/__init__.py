@@ -4,7 +4,7 @@ msgspec decodes straight into these structs, skips what they don't name and says
 of a wrong type. A null decodes to Go's zero value, as encoding/json does.
 """
 
-from extender.decoding.constraints import (
+from extender.decoding.common_parts import (
     RawHandler,
     RawTaint,
     RawTimedToleration,
@@ -15,7 +15,15 @@ from extender.decoding.constraints import (
     timed_tolerations_of,
     tolerations_of,
 )
-from extender.decoding.explained import explained_pod
+from extender.decoding.decoder import (
+    DecodeError,
+    StringList,
+    StringMap,
+    convert,
+    decode,
+    strings,
+)
+from extender.decoding.explained_pods import explained_pod
 from extender.decoding.nodes import (
     NodeReader,
     NodeTraits,
@@ -25,7 +33,6 @@ from extender.decoding.nodes import (
     node_of,
     traits_of,
 )
-from extender.decoding.pod_uses import RawUsingPod, uses_in, uses_of
 from extender.decoding.pods import (
     RawMetadata,
     RawPod,
@@ -33,20 +40,13 @@ from extender.decoding.pods import (
     pod_of,
     required_terms_of,
 )
-from extender.decoding.reading import (
-    DecodeError,
-    StringList,
-    StringMap,
-    convert,
-    decode,
-    strings,
-)
 from extender.decoding.runtime_classes import (
     RawNamespace,
     RawRuntimeClass,
     namespace_of,
     runtime_class_of,
 )
+from extender.decoding.used_features import RawUsingPod, uses_in, uses_of
 from extender.decoding.workloads import (
     WORKLOAD_GROUPS,
     RawDaemonSet,

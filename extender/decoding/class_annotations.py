@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from extender.decoding.reading import StringMap
+from extender.decoding.decoder import StringMap
 from extender.objects import ClassRules, Condition, SelectorRequirement, SelectorTerm, size_of
 from extender.yaml_documents import YamlError, yaml_documents
 

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.decoding.constraints import RawHandler, RawTaint, handlers_of, taints_of
-from extender.decoding.kubelets import NodeFeatures, kubelet_of
-from extender.decoding.reading import decode, strings
+from extender.decoding.common_parts import RawHandler, RawTaint, handlers_of, taints_of
+from extender.decoding.decoder import decode, strings
+from extender.decoding.kubelet_features import NodeFeatures, kubelet_of
 from extender.objects import Condition, Handler, Kubelet, Node, Taint
 
 _NULL_TEXT: Final = b"null"

@@ -6,8 +6,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.decoding.constraints import RawToleration, quantities_of, tolerations_of
-from extender.decoding.reading import StringList, StringMap, decode, strings
+from extender.decoding.common_parts import RawToleration, quantities_of, tolerations_of
+from extender.decoding.decoder import StringList, StringMap, decode, strings
 from extender.objects import (
     HOST_NETWORK_USERS,
     MARK,

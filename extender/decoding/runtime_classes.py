@@ -5,8 +5,8 @@ from typing import Final
 from msgspec import Struct
 
 from extender.decoding.class_annotations import rules_of
-from extender.decoding.constraints import RawTimedToleration, quantities_of, timed_tolerations_of
-from extender.decoding.reading import StringMap, strings
+from extender.decoding.common_parts import RawTimedToleration, quantities_of, timed_tolerations_of
+from extender.decoding.decoder import StringMap, strings
 from extender.objects import Namespace, RuntimeClass
 
 

@@ -5,9 +5,9 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from extender.decoding.explained import explained_pod
+from extender.decoding.decoder import DecodeError
+from extender.decoding.explained_pods import explained_pod
 from extender.decoding.pods import NO_METADATA, RawMetadata
-from extender.decoding.reading import DecodeError
 from extender.objects import Pod, Toleration
 
 #: The kinds that have a template, by the group of their apiVersion.

@@ -9,7 +9,7 @@ from prometheus_client import exposition
 
 from extender import __version__
 from extender.http.debug_routes import install_debug
-from extender.http.errors import install_error_handlers
+from extender.http.error_answers import install_error_handlers
 from extender.http.exchange import Answer, Application, Request
 from extender.http.health import health_routes
 from extender.http.page_routes import install_pages

@@ -1,13 +1,13 @@
 """One client's connection: bytes → requests → the application → bytes.
 
-`extender.http.reading` makes requests of the bytes; here are the deadlines and the order of
+`extender.http.request_reader` makes requests of the bytes; here are the deadlines and the order of
 answers. Everything runs on the event loop, and nothing waits for a client:
 
     silent -> receiving -> answering -> (sending) -> idle -> receiving …
                   |            |
                   +------------+--> lingering: refused, or Connection: close
 
-`extender.http.connections` knows all connections, counts what they hold, and ends those whose
+`extender.http.all_connections` knows all connections, counts what they hold, and ends those whose
 deadline has passed.
 """
 
@@ -19,12 +19,12 @@ from collections.abc import Awaitable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, cast
 
-from extender.http.errors import answer_of
+from extender.http.error_answers import answer_of
 from extender.http.exchange import Answer, Refusal, Request, error_answer
-from extender.http.reading import RequestReader
+from extender.http.request_reader import RequestReader
 
 if TYPE_CHECKING:
-    from extender.http.connections import Connections
+    from extender.http.all_connections import Connections
 
 #: How much of an answer is given to a TLS transport at once.
 TLS_WRITE: Final = 256 * 1024

@@ -7,16 +7,16 @@ from typing import Any, Final
 from flask import Flask, Response, request
 
 from extender.admission.namespace_rules import NamespaceRules
-from extender.checks.runtimeclasses import check_classes
-from extender.http.errors import NotFoundError
+from extender.checks.classes_and_nodes import check_classes
+from extender.http.error_answers import NotFoundError
 from extender.http.routing import Turn
 from extender.http.service import Service
 from extender.http.verb_routes import PrioritizeRoute
 from extender.names import NameRun, text_of
 from extender.objects import Pod, RuntimeClass, Shape, ShapeId
-from extender.predicates.wanted import Wanted
-from extender.printing import texts
-from extender.printing.documents import (
+from extender.predicates.shape_parts import Wanted
+from extender.printing import debug_texts
+from extender.printing.debug_documents import (
     Document,
     class_document,
     class_nodes_document,
@@ -30,16 +30,16 @@ from extender.printing.documents import (
 )
 from extender.printing.similar import did_you_mean
 from extender.printing.tables import Screen
+from extender.reasons import shown
 from extender.snapshot import Snapshot
 from extender.undecided import not_synced
+from extender.verbs.class_nodes import classes_of_node, nodes_of_class
 from extender.verbs.explain import explain
-from extender.verbs.explain.candidates import described_nodes, nodes_of
+from extender.verbs.explain.candidate_nodes import described_nodes, nodes_of
 from extender.verbs.explain.scores import NodeScore, explain_scores
-from extender.verbs.nodes import classes_of_node, nodes_of_class
-from extender.verdict import shown
 from extender.wire.bodies import BadRequestError, encode
-from extender.wire.explain import ExplainArgs, decode_explain_args
-from extender.wire.filter import decode_args, names_of
+from extender.wire.explain_bodies import ExplainArgs, decode_explain_args
+from extender.wire.filter_bodies import decode_args, names_of
 from extender.wire.node_items import NodeItems
 
 _MAX_LIMIT_DIGITS: Final = 9
@@ -101,7 +101,7 @@ class DebugRoutes:
         else:
             pod, rules = self.pod_named(request.args.get("pod", ""))
             args = ExplainArgs(pod, None)
-        return _answer(self.explanation(args, query, rules), texts.explanation_text, query)
+        return _answer(self.explanation(args, query, rules), debug_texts.explanation_text, query)
 
     def pod_named(self, text: str) -> tuple[Pod, NamespaceRules | None]:
         """The pod NAMESPACE/NAME, and what its namespace says of classes where that is known.
@@ -157,14 +157,14 @@ class DebugRoutes:
                 for name, score in zip(names_of(args.nodes).names, wanted, strict=True)
             ]
         document: Document = {"scores": scores_document(scores)}
-        return _answer(document, texts.scores_text, query)
+        return _answer(document, debug_texts.scores_text, query)
 
     def runtime_classes(self) -> Response:
         query, snapshot = read_query(request.args), self.synced()
         findings = check_classes(snapshot, self._service.support, self._service.policy)
         counts = self._service.support.counts(snapshot).nodes
         document = classes_document(snapshot, counts, findings)
-        return _answer(document, texts.classes_text, query)
+        return _answer(document, debug_texts.classes_text, query)
 
     def runtime_class(self, name: str) -> Response:
         query, snapshot = read_query(request.args), self.synced()
@@ -172,7 +172,7 @@ class DebugRoutes:
         findings = check_classes(snapshot, self._service.support, self._service.policy)
         counts = self._service.support.counts(snapshot).nodes
         document = class_document(runtime_class, snapshot, counts, findings)
-        return _answer(document, texts.class_text, query)
+        return _answer(document, debug_texts.class_text, query)
 
     def class_nodes(self, name: str) -> Response:
         query, snapshot = read_query(request.args, "limit"), self.synced()
@@ -180,7 +180,7 @@ class DebugRoutes:
         nodes = nodes_of_class(runtime_class, snapshot, self._service.policy)
         states = states_of(nodes.matching[: query.limit], snapshot)
         document = class_nodes_document(name, nodes, states, query.limit)
-        return _answer(document, texts.class_nodes_text, query)
+        return _answer(document, debug_texts.class_nodes_text, query)
 
     def nodes(self) -> Response:
         query, snapshot = read_query(request.args, "limit"), self.synced()
@@ -193,14 +193,14 @@ class DebugRoutes:
                 supported[shape_id] = support.classes(snapshot, shape_id)
             listed.append((name, snapshot.shapes[shape_id], supported[shape_id]))
         document = nodes_list_document(listed, len(snapshot.nodes) - len(listed))
-        return _answer(document, texts.nodes_text, query)
+        return _answer(document, debug_texts.nodes_text, query)
 
     def node(self, name: str) -> Response:
         query, snapshot = read_query(request.args), self.synced()
         shape = node_of(snapshot, name)
         by_name = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
         classes = classes_of_node(shape, by_name, self._service.policy)
-        return _answer(node_document(name, shape, classes), texts.node_text, query)
+        return _answer(node_document(name, shape, classes), debug_texts.node_text, query)
 
     def synced(self) -> Snapshot:
         """The newest snapshot. Raises UndecidedError while it is not complete."""

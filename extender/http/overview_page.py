@@ -10,12 +10,12 @@ from weakref import ReferenceType, ref
 
 from flask import Response, request
 
+from extender.checks.classes_and_nodes import check_classes
 from extender.checks.finding import worst_first
-from extender.checks.runtimeclasses import check_classes
 from extender.http.debug_routes import DebugRoutes
 from extender.http.service import Service
 from extender.http.templating import asked_text, page_of, render
-from extender.refused import RefusedPod
+from extender.refused_pods import RefusedPod
 from extender.snapshot import NodeTable, Snapshot
 from extender.verbs.overview import Cell, Overview
 from extender.verbs.pools import Pool

@@ -11,24 +11,24 @@ from typing import Final
 import orjson
 from flask import Response, request
 
-from extender.checks.runtimeclasses import check_classes
+from extender.checks.classes_and_nodes import check_classes
 from extender.http.debug_routes import DebugRoutes, Query, class_of, node_of
-from extender.http.errors import answer_of
+from extender.http.error_answers import answer_of
 from extender.http.exchange import Refusal
 from extender.http.forms import form_text
 from extender.http.overview_page import OverviewPage
 from extender.http.service import Service
 from extender.http.templating import asked_text, page, page_of
-from extender.printing.documents import (
+from extender.printing.debug_documents import (
     class_document,
     class_nodes_document,
     node_document,
     nodes_list_document,
     states_of,
 )
-from extender.verbs.nodes import ClassNodes, classes_of_node, nodes_of_class
+from extender.verbs.class_nodes import ClassNodes, classes_of_node, nodes_of_class
 from extender.verbs.pools import Pool
-from extender.wire.explain import ExplainArgs
+from extender.wire.explain_bodies import ExplainArgs
 
 #: Nodes of a page, and of each reason on one.
 NODES_A_PAGE: Final = 100

@@ -10,10 +10,11 @@ from http import HTTPStatus
 from typing import Final
 
 from extender.admission.merging import Merge
-from extender.admission.request import AdmissionRequest
+from extender.admission.review_request import AdmissionRequest
 from extender.http.health import Health
 from extender.http.routing import Route, Threads, VerbRoute
 from extender.metrics import Metrics
+from extender.reasons import shown
 from extender.verbs.class_lookup import RuntimeClassLookup, SnapshotSource, no_lookup
 from extender.verbs.review import (
     Answer,
@@ -23,8 +24,7 @@ from extender.verbs.review import (
     RulesOfNamespaces,
     Unsupported,
 )
-from extender.verdict import shown
-from extender.wire.review import decode_review, encode_answer
+from extender.wire.review_bodies import decode_review, encode_answer
 
 _LOG: Final = logging.getLogger(__name__)
 

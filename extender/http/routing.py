@@ -20,11 +20,11 @@ from urllib.parse import parse_qs, unquote_to_bytes
 from flask import Flask
 from werkzeug.wrappers import Response
 
-from extender.http.errors import answer_of
+from extender.http.error_answers import answer_of
 from extender.http.exchange import Answer, Refusal, Request, error_answer
+from extender.reasons import shown
 from extender.undecided import WouldWaitError
-from extender.verdict import shown
-from extender.wire.filter import QUICK_NAMES_BYTES, is_quick
+from extender.wire.filter_bodies import QUICK_NAMES_BYTES, is_quick
 
 #: Threads for large bodies: only one, since Python runs one at a time, and each keeps its body in
 #: memory meanwhile.

@@ -9,11 +9,11 @@ from extender.admission.namespace_rules import NamespaceRules
 from extender.http.health import Health
 from extender.metrics import Metrics
 from extender.objects import Pod, RuntimeClass
-from extender.predicates.runtimeclass import Policy
-from extender.refused import RefusedPods
+from extender.predicates.node_checks import Policy
+from extender.refused_pods import RefusedPods
 from extender.snapshot import Snapshot
 from extender.verbs.class_lookup import RuntimeClassLookup, SnapshotSource, find_class, no_lookup
-from extender.verbs.nodes import Support
+from extender.verbs.class_nodes import Support
 from extender.verbs.prioritize import Preferences
 from extender.wire.bodies import BadRequestError, LastPod
 from extender.wire.node_items import SeenNodes

@@ -24,7 +24,7 @@ from extender.verbs.filter import (
 from extender.verbs.preempt import keep_matching
 from extender.verbs.prioritize import Scores
 from extender.wire.bodies import Chunks, run_of, with_uses
-from extender.wire.filter import (
+from extender.wire.filter_bodies import (
     Args,
     decode_args,
     encode_filter_error,
@@ -35,7 +35,7 @@ from extender.wire.filter import (
     names_of,
 )
 from extender.wire.node_items import NodeItems
-from extender.wire.preemption import decode_preemption_args, encode_victims
+from extender.wire.preempt_bodies import decode_preemption_args, encode_victims
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from extender.decoding.class_annotations import CONDITIONS, TERMS, UNSUPPORTED
 from extender.objects import Condition, Pod, RuntimeClass, Shape
 from extender.predicates.kubelet import Check
-from extender.predicates.wanted import readable_terms
-from extender.verdict import (
+from extender.predicates.shape_parts import readable_terms
+from extender.reasons import (
     Code,
     Reason,
     annotation_unreadable,

@@ -7,7 +7,7 @@ default). Only explain looks at this: kube-scheduler's own filters have done so 
 from collections.abc import Collection, Iterable
 
 from extender.objects import Shape
-from extender.verdict import UNDECLARED_FEATURES, Reason
+from extender.reasons import UNDECLARED_FEATURES, Reason
 
 
 def undeclared_reason(needed: Collection[str], shape: Shape) -> Reason | None:

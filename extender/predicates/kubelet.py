@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 
 from extender.objects import Pod, Shape
-from extender.verdict import (
+from extender.reasons import (
     POD_RESOURCES_LACKING,
     STRICT_GROUPS_LACKING,
     Reason,

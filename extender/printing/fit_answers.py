@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from extender.printing.documents import Document
+from extender.printing.debug_documents import Document
 from extender.printing.tables import Cell, Colour, Row, Screen, table
-from extender.verbs.fitting import Fit
-from extender.verdict import shown
+from extender.reasons import shown
+from extender.verbs.fitting_classes import Fit
 
 
 def fit_document(found: Sequence[Fit]) -> Document:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
 
-from extender.verdict import MAX_QUOTED, shown
+from extender.reasons import MAX_QUOTED, shown
 
 #: How many names are suggested, and how many are compared: if there are more, those next to the
 #: given one in the alphabet. Comparing two names takes some 20 µs, so 400 take 10 ms.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from extender.checks.finding import Finding
 from extender.names import text_of
 from extender.objects import RuntimeClass
-from extender.printing.documents import NAMED_NODES, Document
+from extender.printing.debug_documents import NAMED_NODES, Document
 from extender.verbs.class_usage import NodeCounts, PodUse, Usage, overhead_texts
 from extender.verbs.class_users import User, is_default
 from extender.verbs.placement import State

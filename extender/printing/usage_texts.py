@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from extender.printing.tables import Cell, Colour, Row, Screen, paragraph, table
 from extender.printing.usage_documents import PodRow
+from extender.reasons import shown
 from extender.verbs.placement import State
-from extender.verdict import shown
 
 Document = Mapping[str, Any]
 

@@ -21,7 +21,7 @@ from gunicorn.workers.base import Worker
 
 from extender.flags import PROGRAM
 from extender.http import exchange
-from extender.http.connections import Connections, Limits, Listener
+from extender.http.all_connections import Connections, Limits, Listener
 from extender.http.routing import Threads
 from extender.serving.listeners import ListenOptions
 from extender.serving.memory import give_back_freed_memory, keep_freed_memory

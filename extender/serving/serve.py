@@ -8,10 +8,10 @@ from functools import partial
 from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.following_manifests import ManifestFollower
 from extender.cluster.kinds import PODS
-from extender.cluster.live import LiveCluster
+from extender.cluster.live_cluster import LiveCluster
 from extender.cluster.live_pods import LivePods
 from extender.cluster.node_wait import NodeWait
-from extender.cluster.pasted import pasted_pod
+from extender.cluster.pasted_pod import pasted_pod
 from extender.cluster.pod_feed import PodFeed
 from extender.cluster.source_options import SourceOptions
 from extender.cluster.store import SnapshotStore
@@ -26,8 +26,8 @@ from extender.metrics import (
     RefusedPodsCollector,
     SupportCollector,
 )
-from extender.predicates.runtimeclass import Policy
-from extender.refused import RefusedPods
+from extender.predicates.node_checks import Policy
+from extender.refused_pods import RefusedPods
 from extender.serving.gunicorn_worker import Running
 from extender.serving.listeners import ListenOptions
 from extender.serving.starting import Preloaded, Source, readiness_line, run, start_worker

@@ -12,7 +12,7 @@ from typing import Final, Protocol, TypeVar
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
 from extender.cluster.manifest_files import ManifestError, Signature, signature
 from extender.cluster.manifest_objects import Manifests, Uses
-from extender.cluster.manifests import load_manifests
+from extender.cluster.reading_manifests import load_manifests
 from extender.cluster.source_options import SourceOptions
 from extender.cluster.store import SnapshotStore, Swap
 from extender.flags import UsageError

@@ -7,8 +7,8 @@ from extender.admission.merging import Merge
 from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.following_manifests import ManifestFollower
 from extender.cluster.kinds import NAMESPACES
-from extender.cluster.live import LiveCluster
-from extender.cluster.namespaces import NamespaceFeed
+from extender.cluster.live_cluster import LiveCluster
+from extender.cluster.namespace_feed import NamespaceFeed
 from extender.cluster.source_options import SourceOptions
 from extender.cluster.store import SnapshotStore
 from extender.flags import UsageError

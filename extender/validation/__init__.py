@@ -3,7 +3,7 @@
 Answers are lists of FieldError, empty for a valid object, in the texts of the API server.
 """
 
-from extender.validation.errors import FieldError
+from extender.validation.field_errors import FieldError
 from extender.validation.name_rules import validate_node_name
 from extender.validation.overhead import is_scalar_resource, unreadable_amount
 from extender.validation.quantity import (
@@ -13,7 +13,7 @@ from extender.validation.quantity import (
     parse_quantity,
     trimmed_quantity,
 )
-from extender.validation.runtimeclass import validate_runtimeclass
+from extender.validation.runtimeclass_rules import validate_runtimeclass
 
 __all__ = [
     "FieldError",

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 
-from extender.validation.errors import FieldError, type_invalid
+from extender.validation.field_errors import FieldError, type_invalid
 
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from extender.validation.errors import (
+from extender.validation.field_errors import (
     FieldError,
     forbidden,
     go_json,

@@ -8,7 +8,7 @@ measure UTF-8 bytes. Each check returns a sentence for each fault, none if the t
 import re
 from collections.abc import Mapping
 
-from extender.validation.errors import FieldError, go_quote, invalid, required
+from extender.validation.field_errors import FieldError, go_quote, invalid, required
 from extender.validation.fields import FieldTypeError, read_text
 
 LABEL_MAX_BYTES = 63

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from decimal import ROUND_UP, Decimal
 from typing import Any, Final
 
-from extender.validation.errors import (
+from extender.validation.field_errors import (
     UNREADABLE,
     FieldError,
     forbidden,

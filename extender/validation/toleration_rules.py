@@ -6,7 +6,7 @@ Upstream: pkg/apis/core/validation/validation.go ValidateTolerations, v1.36.2.
 from collections.abc import Sequence
 
 from extender.objects import Toleration
-from extender.validation.errors import FieldError, go_json, go_quote, invalid, not_supported
+from extender.validation.field_errors import FieldError, go_json, go_quote, invalid, not_supported
 from extender.validation.fields import (
     read_integer,
     read_list,

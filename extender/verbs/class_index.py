@@ -17,12 +17,12 @@ from extender.objects import (
     Toleration,
     untimed,
 )
-from extender.predicates.runtimeclass import (
+from extender.predicates.node_checks import (
     HandlerCheck,
     Requirements,
     is_condition_taint,
 )
-from extender.predicates.wanted import Wanted
+from extender.predicates.shape_parts import Wanted
 from extender.snapshot import Snapshot
 
 T = TypeVar("T")

@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extender.objects import Amounts, PlacedPod, RuntimeClass
-from extender.predicates.resources import amount_text, amounts_in_billionths, counted
-from extender.predicates.runtimeclass import Policy
+from extender.predicates.node_checks import Policy
+from extender.predicates.resource_fit import amount_text, amounts_in_billionths, counted
 from extender.snapshot import Snapshot
-from extender.verbs.nodes import verdicts_of_class
+from extender.verbs.class_nodes import verdicts_of_class
 from extender.verbs.placement import State
 from extender.verbs.pools import Pools
 

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple, NewType, TypeVar
 
 from extender.names import NameRun
 from extender.objects import Node, Pod, RuntimeClass
-from extender.predicates.runtimeclass import Policy, Requirements, reason_for_all_nodes
-from extender.predicates.wanted import Wanted
+from extender.predicates.node_checks import Policy, Requirements, reason_for_all_nodes
+from extender.predicates.shape_parts import Wanted
+from extender.reasons import Code, Reason
 from extender.snapshot import Snapshot
 from extender.verbs.verdicts import MAX_DETAILS, Verdicts, group_refusals
-from extender.verdict import Code, Reason
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """The cluster at a glance: for each RuntimeClass and node pool how many nodes match.
 
-Judged as without a pod (`extender.verbs.nodes`): condition taints are left aside.
+Judged as without a pod (`extender.verbs.class_nodes`): condition taints are left aside.
 """
 
 from collections import Counter
@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from extender.objects import RuntimeClass, Shape
-from extender.predicates.runtimeclass import Policy
+from extender.predicates.node_checks import Policy
 from extender.snapshot import Snapshot
-from extender.verbs.nodes import verdicts_of_class
+from extender.verbs.class_nodes import verdicts_of_class
 from extender.verbs.pools import Pool, pools_of
 
 

@@ -11,11 +11,11 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from extender.objects import MAX_WORDS, Features, PlacedPod, Pod, RuntimeClass, Toleration
+from extender.predicates.node_checks import Policy
 from extender.predicates.node_selector import conflicting_key
-from extender.predicates.runtimeclass import Policy
+from extender.reasons import not_found, shown
 from extender.snapshot import Snapshot, VerdictTable
 from extender.validation import amounts_equal_in_pods
-from extender.verdict import not_found, shown
 
 #: Of whatever is there.
 _EVERYTHING: Final = (Toleration(operator="Exists"),)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from extender.objects import Shape, ShapeId
-from extender.predicates.runtimeclass import is_condition_taint
+from extender.predicates.node_checks import is_condition_taint
+from extender.reasons import shown
 from extender.snapshot import Snapshot
-from extender.verbs.explain.candidates import nodes_of
-from extender.verdict import shown
+from extender.verbs.explain.candidate_nodes import nodes_of
 
 #: The labels that name a node's pool, in the order they are looked for: Karpenter's nodes on EKS
 #: have no node group, and a managed one's may keep a provider's label beside it.

@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from extender.names import NameRun
 from extender.objects import Node, RuntimeClass, ShapeId
-from extender.predicates.runtimeclass import HandlerCheck
+from extender.predicates.node_checks import HandlerCheck
 from extender.snapshot import Snapshot
 from extender.verbs.class_index import (
     ClassIndex,

@@ -28,12 +28,13 @@ from extender.admission.merging import (
     validate,
 )
 from extender.admission.namespace_rules import NamespaceRules
-from extender.admission.pod import MIRROR_ANNOTATION, ReviewedPod
-from extender.admission.request import AdmissionRequest
+from extender.admission.review_request import AdmissionRequest
+from extender.admission.reviewed_pod import MIRROR_ANNOTATION, ReviewedPod
 from extender.decoding import DecodeError
 from extender.decoding.class_annotations import ISOLATION_ANNOTATION, ISOLATION_LEVELS, UNSUPPORTED
 from extender.objects import MARK, RuntimeClass
-from extender.predicates.runtimeclass import Policy
+from extender.predicates.node_checks import Policy
+from extender.reasons import shown
 from extender.undecided import UndecidedError, WouldWaitError, not_synced
 from extender.verbs.class_lookup import (
     RuntimeClassLookup,
@@ -41,8 +42,7 @@ from extender.verbs.class_lookup import (
     find_class,
 )
 from extender.verbs.explain.effort import Effort, TooMuchEffortError
-from extender.verbs.fitting import best, fit, is_level, why_none
-from extender.verdict import shown
+from extender.verbs.fitting_classes import best, fit, is_level, why_none
 
 #: A pod that came past the mutating webhook is let in all the same.
 _UNMARKED: Final = (

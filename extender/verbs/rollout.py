@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from extender.objects import Namespace, PlacedPod, RuntimeClass, Workload
-from extender.predicates.runtimeclass import Policy
+from extender.predicates.node_checks import Policy
 from extender.snapshot import Snapshot
+from extender.verbs.class_nodes import verdicts_of_class
 from extender.verbs.class_users import User, defaults_naming, workloads_naming
-from extender.verbs.nodes import verdicts_of_class
 from extender.verbs.pools import Pool, Pools
 
 #: Why a node that matches does not run pods now.

@@ -6,7 +6,7 @@ from itertools import compress
 from typing import Any, Final, NamedTuple, NewType, TypeVar
 
 from extender.names import tally
-from extender.verdict import Code, Reason
+from extender.reasons import Code, Reason
 
 T = TypeVar("T")
 

@@ -112,7 +112,7 @@ PodText = bytes | Raw
 
 
 def with_uses(pod: Pod, text: PodText) -> Pod:
-    """The pod with what it uses (decoding.pod_uses). Raises BadRequestError."""
+    """The pod with what it uses (decoding.used_features). Raises BadRequestError."""
     if isinstance(text, Raw):
         using: RawUsingPod | None = decode_or_refuse(text, RawUsingPod, "Pod")
     else:

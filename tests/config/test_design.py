@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 
 from tests.processes import ROOT
 
@@ -28,3 +29,8 @@ def test_each_module_is_told_with_the_beginning_of_its_docstring() -> None:
             first = " ".join(text.partition("\n\n")[0].split())
             modules[str(path.relative_to(ROOT))] = first.partition(". ")[0].rstrip(".:")
     assert told() == modules
+
+
+def test_no_two_modules_have_the_same_name() -> None:
+    names = Counter(path.name for path in (ROOT / "extender").rglob("*.py"))
+    assert [name for name, count in names.items() if count > 1] == ["__init__.py"]

@@ -16,10 +16,10 @@ from extender.metrics import (
     RefusedPodsCollector,
     SupportCollector,
 )
-from extender.predicates.runtimeclass import HandlerCheck, Policy
-from extender.refused import RefusedPods
+from extender.predicates.node_checks import HandlerCheck, Policy
+from extender.refused_pods import RefusedPods
 from extender.snapshot import Snapshot
-from extender.verbs.nodes import Support
+from extender.verbs.class_nodes import Support
 from tests.config.shipped import objects
 from tests.processes import ROOT
 

@@ -17,7 +17,7 @@ from extender.http.health import Health
 from extender.http.routing import Threads
 from extender.http.service import Service
 from extender.metrics import Metrics
-from extender.refused import RefusedPods
+from extender.refused_pods import RefusedPods
 from tests.asking import Client
 from tests.vectors_file import RECORDED, recorded, vectors
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 import pytest
 
 from extender.decoding import DecodeError, decode
-from extender.decoding.resources import RawResourcesPod, amounts_of, resources_of
+from extender.decoding.resource_amounts import RawResourcesPod, amounts_of, resources_of
 from extender.objects import MARK
-from extender.predicates.resources import (
+from extender.predicates.resource_fit import (
     Insufficient,
     amount_text,
     counted,

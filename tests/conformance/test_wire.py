@@ -6,11 +6,11 @@ import pytest
 
 from extender import names
 from extender.names import NameRun
-from extender.wire import filter as wire
+from extender.wire import filter_bodies as wire
 from extender.wire.bodies import MAX_LAST_POD, BadRequestError, LastPod
-from extender.wire.filter import Args, decode_args, names_of
+from extender.wire.filter_bodies import Args, decode_args, names_of
 from extender.wire.node_items import NodeItems, SeenNodes
-from extender.wire.preemption import decode_preemption_args
+from extender.wire.preempt_bodies import decode_preemption_args
 from tests.vectors_file import recorded, vectors
 
 Case = dict[str, Any]

@@ -17,7 +17,7 @@ from extender.admission.namespace_rules import (
     DEFAULT_ANNOTATION,
     REQUIRED_ANNOTATION,
 )
-from extender.admission.pod import ReviewedPod
+from extender.admission.reviewed_pod import ReviewedPod
 from tests.config.kustomize import prepare
 from tests.e2e.cluster import Cluster
 from tests.e2e.policies import (

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from extender.flags import Address
-from extender.http.connections import Limits
+from extender.http.all_connections import Limits
 from extender.http.exchange import Answer, Refusal, Request
 from extender.http.routing import Threads
 from extender.serving import logs

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from extender.verdict import POD_SELECTOR, handler_absent, selector_mismatch
+from extender.reasons import POD_SELECTOR, handler_absent, selector_mismatch
 from tests.documented import rewritten
 from tests.processes import ROOT
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from extender.cluster.list_watch import Reason
-from extender.cluster.live import LiveCluster
+from extender.cluster.live_cluster import LiveCluster
 from extender.cluster.store import SnapshotStore
 from extender.metrics import Metrics
 from tests.certificates import Authority

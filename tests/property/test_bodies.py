@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender import names
-from extender.cluster.manifests import load_manifests
+from extender.cluster.reading_manifests import load_manifests
 from extender.cluster.store import SnapshotStore
 from extender.http.app import create_app
 from extender.http.health import Health
@@ -19,8 +19,8 @@ from extender.http.service import Service
 from extender.metrics import Metrics
 from extender.names import NameRun
 from extender.objects import Node, Pod, RuntimeClass, Toleration
-from extender.predicates.runtimeclass import Policy
-from extender.refused import RefusedPods
+from extender.predicates.node_checks import Policy
+from extender.refused_pods import RefusedPods
 from extender.verbs.filter import match_names
 from tests.asking import Client
 from tests.processes import SAMPLES

@@ -20,12 +20,12 @@ from extender.http.routing import Threads
 from extender.http.service import Service
 from extender.metrics import Metrics
 from extender.objects import Node, Pod, RuntimeClass, Taint, Toleration
+from extender.predicates.node_checks import HandlerCheck, Policy
 from extender.predicates.node_selector import RequiredNodeAffinity
-from extender.predicates.runtimeclass import HandlerCheck, Policy
-from extender.predicates.wanted import Wanted
-from extender.refused import RefusedPods
+from extender.predicates.shape_parts import Wanted
+from extender.refused_pods import RefusedPods
+from extender.verbs.class_nodes import Support, nodes_of_class
 from extender.verbs.filter import match_names, match_nodes
-from extender.verbs.nodes import Support, nodes_of_class
 from extender.verbs.prioritize import Preferences
 from extender.wire.bodies import run_of
 from tests.asking import Client

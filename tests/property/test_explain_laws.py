@@ -7,17 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.objects import Node, Pod, RuntimeClass, SelectorRequirement, SelectorTerm
+from extender.predicates.node_checks import HandlerCheck, Policy, Requirements
 from extender.predicates.node_selector import RequiredNodeAffinity
-from extender.predicates.runtimeclass import HandlerCheck, Policy, Requirements
-from extender.predicates.wanted import Wanted
-from extender.printing.documents import explanation_document, nodes_document
+from extender.predicates.shape_parts import Wanted
+from extender.printing.debug_documents import explanation_document, nodes_document
+from extender.reasons import Code
+from extender.verbs.class_nodes import Support, classes_of_node, nodes_of_class
 from extender.verbs.explain import Explanation, explain
-from extender.verbs.explain.candidates import described_nodes, nodes_of
+from extender.verbs.explain.candidate_nodes import described_nodes, nodes_of
 from extender.verbs.explain.origin import Origin
 from extender.verbs.explain.scores import explain_scores
-from extender.verbs.nodes import Support, classes_of_node, nodes_of_class
 from extender.verbs.prioritize import Preferences
-from extender.verdict import Code
 from extender.wire import bodies
 from tests import naive
 from tests.property import strategies as some

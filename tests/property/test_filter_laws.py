@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from extender.cluster.store import SnapshotStore
 from extender.objects import Node, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.kubelet import KubeletCheck
-from extender.predicates.runtimeclass import HandlerCheck, Policy
+from extender.predicates.node_checks import HandlerCheck, Policy
 from extender.snapshot import Snapshot
 from extender.verbs.filter import match_names, match_nodes, sort_nodes
 from extender.wire import bodies
-from extender.wire import filter as wire
+from extender.wire import filter_bodies as wire
 from tests import naive
 from tests.property import strategies as some
 

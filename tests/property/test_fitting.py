@@ -18,12 +18,12 @@ from extender.cluster.store import SnapshotStore
 from extender.decoding import RawPod, decode, explained_pod_of
 from extender.decoding.class_annotations import FEATURES, ISOLATION_LEVELS
 from extender.objects import ClassRules, Node, Pod, RuntimeClass, SelectorRequirement, SelectorTerm
+from extender.predicates.node_checks import Policy
 from extender.predicates.node_selector import RequiredNodeAffinity
-from extender.predicates.runtimeclass import Policy
 from extender.validation import parse_quantity
 from extender.verbs.explain import explain
-from extender.verbs.explain.candidates import nodes_of
-from extender.verbs.fitting import as_admitted, best, fit
+from extender.verbs.explain.candidate_nodes import nodes_of
+from extender.verbs.fitting_classes import as_admitted, best, fit
 from extender.verbs.review import Unsupported
 from tests.property import strategies as some
 from tests.property.test_class_rules import (

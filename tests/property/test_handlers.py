@@ -11,7 +11,7 @@ from extender.cluster.feeds import NodeFeed
 from extender.cluster.store import SnapshotStore
 from extender.decoding import NodeReader, RawNode, decode, node_of
 from extender.objects import Features, Pod, RuntimeClass, shape_of
-from extender.predicates.runtimeclass import Policy, Requirements
+from extender.predicates.node_checks import Policy, Requirements
 
 NAMES = ["", "runsc", "kata"]
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender.http.all_connections import Connections, Limits
 from extender.http.connection import Connection
-from extender.http.connections import Connections, Limits
 from extender.http.exchange import Answer, Refusal, Request
-from extender.http.heads import MAX_HEADS, MAX_SIZE, KnownHeads
-from extender.http.reading import RequestReader
+from extender.http.known_heads import MAX_HEADS, MAX_SIZE, KnownHeads
+from extender.http.request_reader import RequestReader
 
 LIMITS = Limits(max_body_bytes=100, max_held_bytes=10_000)
 

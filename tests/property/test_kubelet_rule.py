@@ -16,9 +16,9 @@ import pytest
 from extender.decoding import NodeReader, RawPod, decode, pod_of
 from extender.objects import shape_of
 from extender.predicates.kubelet import KubeletCheck
-from extender.predicates.runtimeclass import HandlerCheck, Policy
+from extender.predicates.node_checks import HandlerCheck, Policy
+from extender.reasons import Code
 from extender.snapshot import Shapes
-from extender.verdict import Code
 
 Json = dict[str, Any]
 

@@ -13,7 +13,7 @@ from extender.http.routing import Threads
 from extender.http.service import Service
 from extender.metrics import Metrics
 from extender.objects import Node, Pod, RuntimeClass
-from extender.refused import RefusedPods
+from extender.refused_pods import RefusedPods
 from loadtest.plain import PlainApp
 from loadtest.plain_matching import PlainCluster, PlainExtender
 from tests.asking import Client

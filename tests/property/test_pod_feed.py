@@ -11,10 +11,10 @@ from msgspec import Raw
 from extender.cluster.pod_feed import PodFeed
 from extender.cluster.store import SnapshotStore
 from extender.decoding import decode
-from extender.decoding.uses import RawPlacedPod, placed_pod_of
+from extender.decoding.inventory_objects import RawPlacedPod, placed_pod_of
 from extender.metrics import PodsCollector
 from extender.objects import Handler, Node, PlacedPod, RuntimeClass
-from extender.predicates.runtimeclass import Policy
+from extender.predicates.node_checks import Policy
 from extender.verbs.placement import Placement, is_followed
 
 LABEL: Final = {"sandbox": "kata"}

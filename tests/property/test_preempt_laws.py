@@ -7,11 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.objects import Node, Pod, RuntimeClass
-from extender.predicates.runtimeclass import Policy
+from extender.predicates.node_checks import Policy
 from extender.verbs.filter import match_names
 from extender.verbs.preempt import keep_matching
-from extender.wire import bodies
-from extender.wire import preemption as wire_preemption
+from extender.wire import bodies, preempt_bodies
 from tests.property import strategies as some
 from tests.property.test_filter_laws import POLICIES, snapshot_of
 from tests.property.test_filter_laws import ask as ask_filter
@@ -66,12 +65,12 @@ def test_the_answer_is_the_question_for_the_nodes_the_filter_passes(
 ) -> None:
     """answer ⊆ question, node by node and UID by UID, for exactly the nodes filter passes."""
     snapshot = snapshot_of(nodes, classes)
-    args = wire_preemption.decode_preemption_args(_body(asked, whole_pods))
+    args = preempt_bodies.decode_preemption_args(_body(asked, whole_pods))
     names = bodies.run_of(list(args.victims))
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
     verdicts = match_names(pod, runtime_class, snapshot, names, policy)
     answer = json.loads(
-        b"".join(wire_preemption.encode_victims(keep_matching(verdicts, args.victims)))
+        b"".join(preempt_bodies.encode_victims(keep_matching(verdicts, args.victims)))
     )
     passing, _ = ask_filter(snapshot, pod, list(asked), policy)
     assert answer == {
@@ -107,10 +106,10 @@ def test_no_null_is_ever_answered(value: object, form: str) -> None:
     """Whatever is sent: a readable answer without null, which panics kube-scheduler, or a 400."""
     body = json.dumps({"Pod": {}, form: value}).encode()
     try:
-        args = wire_preemption.decode_preemption_args(body)
+        args = preempt_bodies.decode_preemption_args(body)
     except bodies.BadRequestError:
         return
-    answer = b"".join(wire_preemption.encode_victims(args.victims))
+    answer = b"".join(preempt_bodies.encode_victims(args.victims))
     for victims_of_node in json.loads(answer)["NodeNameToMetaVictims"].values():
         assert isinstance(victims_of_node["NumPDBViolations"], int)
         assert all(isinstance(pod["UID"], str) for pod in victims_of_node["Pods"])
@@ -118,12 +117,12 @@ def test_no_null_is_ever_answered(value: object, form: str) -> None:
 
 def test_an_unknown_key_of_a_victim_is_ignored_and_int64_is_held() -> None:
     form = '{"Pod":{},"NodeNameToMetaVictims":{"n":{"Pods":[{"UID":"x","metadata":{}}],%s}}}'
-    args = wire_preemption.decode_preemption_args((form % '"NumPDBViolations":1').encode())
-    answer = json.loads(b"".join(wire_preemption.encode_victims(args.victims)))
+    args = preempt_bodies.decode_preemption_args((form % '"NumPDBViolations":1').encode())
+    answer = json.loads(b"".join(preempt_bodies.encode_victims(args.victims)))
     assert answer["NodeNameToMetaVictims"]["n"]["Pods"] == [{"UID": "x"}]
     too_many = (form % f'"NumPDBViolations":{2**70}').encode()
     with pytest.raises(bodies.BadRequestError, match="NumPDBViolations"):
-        wire_preemption.decode_preemption_args(too_many)
+        preempt_bodies.decode_preemption_args(too_many)
 
 
 #: What kube-scheduler may send with a whole pod that plays no part in which pod it is.
@@ -197,8 +196,8 @@ def test_victims_are_read_in_any_spelling_as_go_reads_them(
     }
     form = "NodeNameToVictims" if whole_pods else "NodeNameToMetaVictims"
     body = json.dumps({_spelt(data, "Pod"): {}, _spelt(data, form): by_node}).encode()
-    args = wire_preemption.decode_preemption_args(body)
-    answer = json.loads(b"".join(wire_preemption.encode_victims(args.victims)))
+    args = preempt_bodies.decode_preemption_args(body)
+    answer = json.loads(b"".join(preempt_bodies.encode_victims(args.victims)))
     assert answer == {
         "NodeNameToMetaVictims": {
             name: {
@@ -214,6 +213,6 @@ def test_victims_are_read_in_any_spelling_as_go_reads_them(
 def test_of_keys_that_differ_in_case_the_last_wins(order: tuple[str, str, str]) -> None:
     lists = ",".join(f'"{key}":[{{"UID":"u{n}"}}]' for n, key in enumerate(order))
     body = f'{{"Pod":{{}},"NodeNameToMetaVictims":{{"n":{{{lists}}}}}}}'
-    args = wire_preemption.decode_preemption_args(body.encode())
-    answer = json.loads(b"".join(wire_preemption.encode_victims(args.victims)))
+    args = preempt_bodies.decode_preemption_args(body.encode())
+    answer = json.loads(b"".join(preempt_bodies.encode_victims(args.victims)))
     assert answer["NodeNameToMetaVictims"]["n"]["Pods"] == [{"UID": "u2"}]

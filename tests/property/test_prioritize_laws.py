@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.objects import HARD_EFFECTS, Handler, Node, RuntimeClass, Taint, Toleration
-from extender.predicates.runtimeclass import HandlerCheck
+from extender.predicates.node_checks import HandlerCheck
 from extender.snapshot import Snapshot
 from extender.verbs.prioritize import MAX_SCORE, Preferences
 from extender.wire import bodies
-from extender.wire import filter as wire
+from extender.wire import filter_bodies as wire
 from tests import naive
 from tests.property import strategies as some
 from tests.property.test_filter_laws import snapshot_of

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.cluster.watching import EventStream
+from extender.cluster.watch_events import EventStream
 from extender.snapshot import Snapshot
 from tests.fakes.apiserver import NODES, FakeApiServer, Fault, node
 from tests.fakes.following import config_for, following

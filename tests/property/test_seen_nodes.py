@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.wire import filter as wire
+from extender.wire import filter_bodies as wire
 from extender.wire.bodies import BadRequestError
-from extender.wire.filter import decode_args
+from extender.wire.filter_bodies import decode_args
 from extender.wire.node_items import NodeItems, SeenNodes
 from tests.vectors_file import recorded
 

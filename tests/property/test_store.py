@@ -23,11 +23,11 @@ from extender.objects import (
     Toleration,
     shape_of,
 )
-from extender.predicates.runtimeclass import Policy
-from extender.predicates.wanted import Wanted
+from extender.predicates.node_checks import Policy
+from extender.predicates.shape_parts import Wanted
+from extender.reasons import UNKNOWN_NODE
 from extender.snapshot import Snapshot
 from extender.verbs.filter import match_names
-from extender.verdict import UNKNOWN_NODE
 from tests.stores import change_nodes, replace_nodes
 
 #: Enough for a change of two to be one of few, after which dictionaries are used again.

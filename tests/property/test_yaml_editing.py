@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.cluster.manifests import documents_of
+from extender.cluster.reading_manifests import documents_of
 from extender.cluster.yaml_editing import Edit, dumped, edited, flow
 from extender.cluster.yaml_places import Path
 from extender.decoding import decode

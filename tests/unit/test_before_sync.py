@@ -11,7 +11,7 @@ from extender.http.service import Service
 from extender.http.verb_routes import PreemptRoute, PrioritizeRoute
 from extender.metrics import Metrics
 from extender.objects import Node, RuntimeClass
-from extender.refused import RefusedPods
+from extender.refused_pods import RefusedPods
 from extender.undecided import UndecidedError
 from tests.stores import replace_nodes
 

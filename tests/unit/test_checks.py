@@ -8,22 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender.checks.annotations_of_namespaces import check_namespaces
+from extender.checks.classes_and_nodes import check_classes, check_pods, check_tolerations
 from extender.checks.config_fields import Circumstances, SchedulerConfigError
 from extender.checks.durations import parse_duration
 from extender.checks.finding import Finding, Severity
-from extender.checks.namespaces import check_namespaces
 from extender.checks.node_labels import is_set_by_kubelet
-from extender.checks.runtimeclasses import check_classes, check_pods, check_tolerations
 from extender.checks.scheduler_config import (
     check_scheduler_config,
 )
 from extender.checks.special_nodes import untainted_special_nodes
 from extender.cluster.store import SnapshotStore
 from extender.objects import Handler, Namespace, Node, Pod, RuntimeClass, Taint, Toleration
-from extender.predicates.runtimeclass import HandlerCheck, Policy
+from extender.predicates.node_checks import HandlerCheck, Policy
 from extender.printing.finding_texts import findings_text
 from extender.printing.tables import Screen
-from extender.verbs.nodes import Support
+from extender.verbs.class_nodes import Support
 
 GOOD: Final[dict[str, Any]] = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

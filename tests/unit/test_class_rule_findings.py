@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from extender.checks.runtimeclasses import check_classes
+from extender.checks.classes_and_nodes import check_classes
 from extender.cluster.store import SnapshotStore
 from extender.objects import Node, Pod, RuntimeClass
-from extender.predicates.runtimeclass import HandlerCheck, Policy
+from extender.predicates.node_checks import HandlerCheck, Policy
 from extender.snapshot import Snapshot
+from extender.verbs.class_nodes import Support
 from extender.verbs.explain import Explanation, explain
-from extender.verbs.explain.candidates import nodes_of
-from extender.verbs.nodes import Support
+from extender.verbs.explain.candidate_nodes import nodes_of
 from tests.property.test_class_rules import rules_class
 
 NODES = [

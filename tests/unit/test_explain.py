@@ -9,15 +9,15 @@ import pytest
 import yaml
 
 from extender.cluster.manifest_objects import Manifests
-from extender.cluster.manifests import read_manifest
+from extender.cluster.reading_manifests import read_manifest
 from extender.cluster.store import SnapshotStore
 from extender.decoding import RawPod, decode, explained_pod_of
 from extender.objects import Handler, Node, Pod, RuntimeClass, Taint, Toleration
-from extender.predicates.runtimeclass import Policy
+from extender.predicates.node_checks import Policy
+from extender.reasons import Code
 from extender.verbs.explain import Explanation, explain
-from extender.verbs.explain.candidates import nodes_of
+from extender.verbs.explain.candidate_nodes import nodes_of
 from extender.verbs.explain.origin import Origin
-from extender.verdict import Code
 from tests.vectors_file import RECORDED
 
 PODS: Final = list(yaml.safe_load_all((RECORDED / "admission" / "pods.yaml").read_text()))

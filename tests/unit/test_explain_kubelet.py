@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from extender.checks.kubelets import check_kubelets
+from extender.checks.kubelet_reports import check_kubelets
 from extender.cluster.store import SnapshotStore
 from extender.decoding import DecodeError, NodeReader, RawPod, decode, explained_pod_of
 from extender.predicates.kubelet import KubeletCheck
-from extender.predicates.runtimeclass import Policy
-from extender.printing.documents import explanation_document
+from extender.predicates.node_checks import Policy
+from extender.printing.debug_documents import explanation_document
+from extender.printing.debug_texts import explanation_text
 from extender.printing.tables import Screen
-from extender.printing.texts import explanation_text
+from extender.reasons import Code
 from extender.snapshot import Snapshot
 from extender.verbs.explain import Explanation, explain
-from extender.verbs.explain.candidates import nodes_of
+from extender.verbs.explain.candidate_nodes import nodes_of
 from extender.verbs.explain.origin import Origin
-from extender.verdict import Code
 from tests.unit.test_kubelet_checks import Json, linux, windows
 
 STRICT = Policy(kubelet_check=KubeletCheck.STRICT)

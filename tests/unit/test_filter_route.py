@@ -11,11 +11,11 @@ from extender.http.service import Service
 from extender.http.verb_routes import FilterRoute
 from extender.metrics import Metrics
 from extender.objects import Node, Pod, RuntimeClass, Taint
-from extender.predicates.runtimeclass import Policy
-from extender.refused import RefusedPods
+from extender.predicates.node_checks import Policy
+from extender.reasons import Code
+from extender.refused_pods import RefusedPods
 from extender.snapshot import Snapshot
 from extender.verbs.filter import filter_names
-from extender.verdict import Code
 from extender.wire.bodies import run_of
 
 GVISOR = RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),))

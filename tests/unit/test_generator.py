@@ -9,7 +9,7 @@ import pytest
 from extender.cluster.store import SnapshotStore
 from extender.decoding import RawNode, RawRuntimeClass, decode, node_of, runtime_class_of
 from extender.objects import Pod
-from extender.predicates.runtimeclass import Policy
+from extender.predicates.node_checks import Policy
 from extender.snapshot import Snapshot
 from extender.validation import validate_node_name, validate_runtimeclass
 from extender.verbs.filter import match_names

@@ -15,7 +15,7 @@ from extender.http.service import Service
 from extender.http.verb_routes import FilterRoute
 from extender.metrics import Metrics
 from extender.objects import Node, RuntimeClass
-from extender.refused import MAX_MEMBERS, PLACEMENT_SECONDS, RefusedPods
+from extender.refused_pods import MAX_MEMBERS, PLACEMENT_SECONDS, RefusedPods
 from tests.clocks import Clock
 
 GVISOR = RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),))

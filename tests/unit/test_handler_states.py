@@ -3,7 +3,7 @@
 import pytest
 
 from extender.objects import Handler, Node, Pod, RuntimeClass, shape_of
-from extender.predicates.runtimeclass import HandlerCheck, Policy, Requirements
+from extender.predicates.node_checks import HandlerCheck, Policy, Requirements
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,15 @@ import yaml
 from extender.admission.namespace_rules import DEFAULT_ANNOTATION, REQUIRED_ANNOTATION, rules_of
 from extender.checks.finding import Severity
 from extender.checks.judging import Admission, Judge
-from extender.checks.offers import check_offer, offer_of
-from extender.checks.placing import Placing
-from extender.checks.template_places import Place, Template
+from extender.checks.kueue_and_karpenter import check_offer, offer_of
+from extender.checks.template_fields import Place, Template
+from extender.checks.template_nodes import Placing
 from extender.cluster.manifest_objects import Manifests
-from extender.cluster.manifests import load_manifests
+from extender.cluster.reading_manifests import load_manifests
 from extender.commands.cluster_state import state_of
 from extender.decoding import DecodeError, RawRuntimeClass, runtime_class_of
 from extender.predicates.kubelet import KubeletCheck
-from extender.predicates.runtimeclass import HandlerCheck, Policy
+from extender.predicates.node_checks import HandlerCheck, Policy
 from tests.processes import ROOT
 
 CLUSTER: Final = ROOT / "tests" / "workloads" / "cluster"

@@ -13,8 +13,8 @@ from extender.http.routing import Threads
 from extender.http.service import Service
 from extender.metrics import Metrics
 from extender.predicates.kubelet import KubeletCheck
-from extender.predicates.runtimeclass import HandlerCheck, Policy
-from extender.refused import RefusedPods
+from extender.predicates.node_checks import HandlerCheck, Policy
+from extender.refused_pods import RefusedPods
 from tests.asking import Client
 
 Json = dict[str, Any]

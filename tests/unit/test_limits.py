@@ -14,12 +14,12 @@ from extender.http.routing import Threads
 from extender.http.service import Service
 from extender.metrics import Metrics
 from extender.objects import Node, Pod, RuntimeClass
-from extender.refused import RefusedPods
-from extender.verdict import MAX_QUOTED, shown
+from extender.reasons import MAX_QUOTED, shown
+from extender.refused_pods import RefusedPods
 from extender.wire import bodies
 from extender.wire.node_items import MAX_NODES
-from extender.wire.preemption import MAX_PREEMPTION_BYTES
-from extender.wire.review import MAX_REVIEW_VALUES
+from extender.wire.preempt_bodies import MAX_PREEMPTION_BYTES
+from extender.wire.review_bodies import MAX_REVIEW_VALUES
 from tests.asking import Client, Response
 from tests.reviews import Webhook
 

@@ -15,7 +15,7 @@ from extender.http.routing import Threads
 from extender.http.service import Service
 from extender.metrics import CacheCollector, Metrics, RefusedPodsCollector, SupportCollector
 from extender.objects import Handler, Node, RuntimeClass
-from extender.refused import RefusedPods
+from extender.refused_pods import RefusedPods
 from tests.asking import Client
 
 REQUESTS: Final = 20_000

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cluster.manifest_objects import Manifests
-from extender.cluster.manifests import load_manifests, read_manifest
 from extender.cluster.misspelt import FIELDS, MAX_LOOKED_AT, MAX_TOLD, Fields
+from extender.cluster.reading_manifests import load_manifests, read_manifest
 from tests.processes import SAMPLES
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "a"}}

@@ -11,7 +11,7 @@ from extender.cluster.feeds import NodeFeed
 from extender.cluster.store import SnapshotStore
 from extender.decoding import DecodeError, NodeReader, RawNode, decode, node_of
 from extender.objects import Features, Pod, RuntimeClass, Shape, shape_of
-from extender.predicates.runtimeclass import Policy
+from extender.predicates.node_checks import Policy
 from extender.snapshot import Shapes
 
 SYSTEMS = [None, "", "linux", "windows"]

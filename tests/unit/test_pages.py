@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.cluster.pasted import MAX_PASTED, pasted_pod
+from extender.cluster.pasted_pod import MAX_PASTED, pasted_pod
 from extender.cluster.store import SnapshotStore
 from extender.http.app import bare_app, create_app, create_ops_app
 from extender.http.debug_routes import install_debug
@@ -26,7 +26,7 @@ from extender.http.service import Service
 from extender.metrics import Metrics
 from extender.objects import Node, Pod, RuntimeClass
 from extender.printable import printable
-from extender.refused import RefusedPods
+from extender.refused_pods import RefusedPods
 from tests.asking import Client, Response
 
 HTML = "text/html,application/xhtml+xml,*/*;q=0.8"

@@ -6,7 +6,7 @@ import pytest
 
 from extender.cluster.store import SnapshotStore
 from extender.objects import Features, Handler, Node, PlacedPod, RuntimeClass, Taint
-from extender.predicates.runtimeclass import HandlerCheck, Policy
+from extender.predicates.node_checks import HandlerCheck, Policy
 from extender.verbs.placement import Placement, State, group_of
 
 LABELS: Final = {"sandbox": "kata", "zone": "a"}

@@ -27,8 +27,8 @@ from extender.objects import (
     Taint,
     Toleration,
 )
-from extender.predicates.runtimeclass import Policy
-from extender.refused import RefusedPods
+from extender.predicates.node_checks import Policy
+from extender.refused_pods import RefusedPods
 from tests.fakes.apiserver import FakeApiServer, status_document
 from tests.fakes.following import config_for
 from tests.processes import until

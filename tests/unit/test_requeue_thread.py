@@ -15,8 +15,8 @@ from extender.cluster.api_objects import Response
 from extender.cluster.requeue import Requeue
 from extender.cluster.store import SnapshotStore
 from extender.objects import Node, Pod, RuntimeClass
-from extender.predicates.runtimeclass import Policy
-from extender.refused import RefusedPods
+from extender.predicates.node_checks import Policy
+from extender.refused_pods import RefusedPods
 from tests.processes import until
 
 GVISOR = RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),))

@@ -9,9 +9,9 @@ import pytest
 
 from extender import snapshot
 from extender.objects import Pod, RuntimeClass, Shape, Taint, Toleration
-from extender.predicates.runtimeclass import Policy, Requirements
+from extender.predicates.node_checks import Policy, Requirements
+from extender.reasons import UNKNOWN_NODE
 from extender.snapshot import Shapes, VerdictTable
-from extender.verdict import UNKNOWN_NODE
 
 THREADS = 4
 PLAIN = Pod()

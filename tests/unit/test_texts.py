@@ -18,7 +18,7 @@ def modules_that_have(pattern: str) -> set[str]:
 
 
 def test_a_reason_becomes_text_in_one_place() -> None:
-    assert modules_that_have(r"(?<!class )(?<!\w)Reason\(") == {"verdict.py"}
+    assert modules_that_have(r"(?<!class )(?<!\w)Reason\(") == {"reasons.py"}
 
 
 @pytest.mark.parametrize(

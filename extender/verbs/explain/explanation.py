@@ -19,22 +19,14 @@ from extender.names import text_of
 from extender.objects import Pod, RuntimeClass, Shape, ShapeId, Taint
 from extender.predicates.declared_features import is_judged, undeclared_reason
 from extender.predicates.kubelet import KubeletCheck
+from extender.predicates.node_checks import Policy, reason_for_all_nodes
 from extender.predicates.node_selector import RequiredNodeAffinity, names_left
-from extender.predicates.runtimeclass import Policy, reason_for_all_nodes
 from extender.predicates.tolerations import (
     TolerationSet,
     find_untolerated_taint,
     tolerates_cordon,
 )
-from extender.verbs.explain.candidates import Candidates
-from extender.verbs.explain.effort import Effort
-from extender.verbs.explain.fit import StaticFit, request_of_pod
-from extender.verbs.explain.origin import Origin, class_part_origin
-from extender.verbs.explain.pod_state import state_sentences
-from extender.verbs.explain.requirements import Requirement, requirements_of
-from extender.verbs.explain.warnings import Findings, warnings_of, warnings_of_rules
-from extender.verbs.verdicts import VerdictCode, Verdicts, group_refusals
-from extender.verdict import (
+from extender.reasons import (
     CORDONED,
     LEFT_OUT,
     POD_AFFINITY,
@@ -44,6 +36,14 @@ from extender.verdict import (
     Code,
     Reason,
 )
+from extender.verbs.explain.candidate_nodes import Candidates
+from extender.verbs.explain.effort import Effort
+from extender.verbs.explain.origin import Origin, class_part_origin
+from extender.verbs.explain.pod_state import state_sentences
+from extender.verbs.explain.requirements import Requirement, requirements_of
+from extender.verbs.explain.static_fit import StaticFit, request_of_pod
+from extender.verbs.explain.warnings import Findings, warnings_of, warnings_of_rules
+from extender.verbs.verdicts import VerdictCode, Verdicts, group_refusals
 
 _ORIGINS: Final = {
     Code.POD_SELECTOR: Origin.POD,

@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import Final
 
 from extender.objects import Pod, RuntimeClass, Shape, Toleration
+from extender.predicates.node_checks import is_condition_taint
 from extender.predicates.node_selector import missing_labels
-from extender.predicates.runtimeclass import is_condition_taint
+from extender.predicates.shape_parts import requirements_in
 from extender.predicates.tolerations import TolerationSet, find_untolerated_taint
-from extender.predicates.wanted import requirements_in
-from extender.verdict import Code
+from extender.reasons import Code
 
 
 class Origin(StrEnum):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from extender.objects import PodState
-from extender.verdict import Reason, shown
+from extender.reasons import Reason, shown
 
 #: The scheduler that a pod gets which names none.
 DEFAULT_SCHEDULER: Final = "default-scheduler"

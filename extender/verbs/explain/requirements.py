@@ -12,11 +12,11 @@ from extender.objects import (
     Toleration,
 )
 from extender.predicates.kubelet import KubeletCheck
-from extender.predicates.resources import Request
-from extender.predicates.runtimeclass import HandlerCheck, Policy
-from extender.verbs.explain.fit import request_texts
+from extender.predicates.node_checks import HandlerCheck, Policy
+from extender.predicates.resource_fit import Request
+from extender.reasons import shown
 from extender.verbs.explain.origin import Origin, carries_terms, normal
-from extender.verdict import shown
+from extender.verbs.explain.static_fit import request_texts
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from extender.admission.namespace_rules import NamespaceRules
 from extender.objects import Pod, RuntimeClass, Taint, Toleration, fields_of
 from extender.predicates.node_selector import UnreadableTerm, conflicting_key
 from extender.predicates.tolerations import TolerationSet
+from extender.reasons import shown
 from extender.validation import amounts_equal_in_pods
-from extender.verdict import shown
 
 #: Keys that say where a node is, not what it runs: a pod's author selects by them, a class hardly.
 _PLACES: Final = (

@@ -1,0 +1,103 @@
+"""What pods ask for and nodes have: resources as numbers, in billionths of their unit."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from extender.decoding.decoder import DecodeError, decode
+from extender.objects import Amounts, PodResources
+from extender.validation import billionths, trimmed_quantity
+
+RawAmounts = Mapping[str, str | int | float | None] | None
+
+
+class RawResources(Struct):
+    """A ResourceRequirements."""
+
+    requests: RawAmounts = None
+    limits: RawAmounts = None
+
+
+class RawContainer(Struct, rename="camel"):
+    resources: RawResources | None = None
+    restart_policy: str | None = None
+
+
+class _Spec(Struct, rename="camel"):
+    containers: list[RawContainer | None] | None = None
+    init_containers: list[RawContainer | None] | None = None
+    resources: RawResources | None = None
+    overhead: RawAmounts = None
+
+
+class RawResourcesPod(Struct):
+    """A Pod, or a template, as far as its resources go."""
+
+    spec: _Spec | None = None
+
+
+_NO_CONTAINER: Final = RawContainer()
+_NO_RESOURCES: Final = RawResources()
+
+
+def amounts_of(raw: RawAmounts, place: str) -> Amounts:
+    """Amounts by resource in billionths. Raises DecodeError for what is no quantity."""
+    return {name: _billionths(value, f"{place}[{name}]") for name, value in (raw or {}).items()}
+
+
+# decode() takes a type; a union is one to msgspec, though not to mypy.
+_Allocatable: Final[type[RawAmounts]] = dict[str, str | int | float | None] | None  # type: ignore[assignment]
+
+
+def allocatable_of(raw: bytes) -> Amounts:
+    """A node's status.allocatable, of its JSON. Raises DecodeError."""
+    place = "status.allocatable"
+    return amounts_of(decode(raw, _Allocatable, place), place)
+
+
+def _billionths(value: str | int | float | None, place: str) -> int:
+    if value is None:
+        return 0
+    try:
+        return billionths(trimmed_quantity(str(value)))
+    except ValueError as error:
+        raise DecodeError(f"{place}: {error}") from None
+
+
+def resources_of(raw: RawResourcesPod, place: str = "") -> PodResources:
+    """What the pod asks for, with the requests that kube-apiserver would add.
+
+    A container's limit stands for a request that is not there, and so does the pod's, where no
+    container asks for the resource (pkg/apis/core/v1/defaults.go, SetDefaults_Pod, v1.36.2). What
+    the API server has stored carries them already. Raises DecodeError.
+    """
+    spec, place = raw.spec or _Spec(), f"{place}.spec"
+    started = _containers(spec.containers, f"{place}.containers")
+    containers = tuple(amounts for amounts, _ in started)
+    init_containers = tuple(_containers(spec.init_containers, f"{place}.initContainers"))
+    pod_level = None
+    if spec.resources is not None:
+        pod_level = amounts_of(spec.resources.requests, f"{place}.resources.requests")
+        limits = amounts_of(spec.resources.limits, f"{place}.resources.limits")
+        asked = {name for amounts, _ in init_containers for name in amounts}
+        asked.update(*containers)
+        added = {name: value for name, value in limits.items() if name not in asked}
+        pod_level = {**added, **pod_level}
+    overhead = amounts_of(spec.overhead, f"{place}.overhead")
+    return PodResources(containers, init_containers, pod_level, overhead)
+
+
+def _containers(
+    raw: Iterable[RawContainer | None] | None, place: str
+) -> Iterator[tuple[Amounts, bool]]:
+    """(requests, whether it is a sidecar) of each."""
+    for index, item in enumerate(raw or ()):
+        each = item or _NO_CONTAINER
+        resources = each.resources or _NO_RESOURCES
+        where = f"{place}[{index}].resources"
+        requests: Mapping[str, int] = {
+            **amounts_of(resources.limits, f"{where}.limits"),
+            **amounts_of(resources.requests, f"{where}.requests"),
+        }
+        yield requests, each.restart_policy == "Always"

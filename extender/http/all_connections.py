@@ -1,0 +1,344 @@
+"""All connections of one listener: accepting them, their total size, deadlines, stopping."""
+
+import asyncio
+import contextlib
+import logging
+import math
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Final
+
+from extender.http.connection import WORTH_COUNTING, Connection, Phase
+from extender.http.exchange import Application
+from extender.http.known_heads import KnownHeads
+
+_LOG: Final = logging.getLogger(__name__)
+
+#: How many connections are accepted in one turn of the loop.
+_ACCEPTS_A_TURN: Final = 64
+
+#: How often deadlines are checked, and the most that one is overdue; seconds.
+SWEEP_SECONDS: Final = 0.25
+
+#: The shortest time between two log lines about what may happen many times a second; seconds.
+SAME_LINE_SECONDS: Final = 60.0
+
+#: How much clients that were never answered may send in large bodies, together; bytes a second. The
+#: event loop takes 2 GB a second, so junk sent at full speed would leave it no time for anything
+#: else.
+UNPROVEN_BYTES_A_SECOND: Final = 256 * 2**20
+
+#: After this many bytes were held, freed memory is returned to the kernel.
+WORTH_GIVING_BACK: Final = 32 * 2**20
+
+#: The longest that kube-scheduler takes to send a request; seconds.
+PROMPT_SECONDS: Final = 1.0
+
+#: Seconds that a phase may last once the server is stopping. Idle connections stay open for a
+#: request that the client may be sending already, since keep-alive was promised.
+_STOP_SECONDS: Final = {
+    Phase.SILENT: 1.0,
+    Phase.IDLE: 1.0,
+    Phase.RECEIVING: 3.0,
+    Phase.LINGERING: 0.5,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes, seconds and numbers.
+
+    max_held_bytes is for all requests that are not answered and all answers that are not taken
+    yet; over it the slowest client is turned away, and if none is slow, the newest.
+    keep_alive_seconds is longer than the 90 s after which Go's client closes an idle connection,
+    so that it is never the server that closes one just as kube-scheduler sends on it.
+    """
+
+    max_body_bytes: int
+    max_held_bytes: int
+    connections: int = 1000
+    request_seconds: float = 10.0
+    answer_seconds: float = 10.0
+    keep_alive_seconds: float = 120.0
+    linger_seconds: float = 2.0
+    graceful_seconds: float = 10.0
+
+
+class Connections:
+    """See the module's docstring. Owned by the thread of its event loop."""
+
+    def __init__(
+        self, application: Application, limits: Limits, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.application = application
+        self.limits = limits
+        self.loop = loop
+        self.now = loop.time
+        self.stopping = False
+        self.date = b""
+        self.heads = KnownHeads()
+        self._open: dict[Connection, asyncio.Task[None] | None] = {}
+        # Who makes room for a new connection, in this order, and in each the longest first: who
+        # never sent a byte or finished a request, who is slow to take an answer, who is idle, and
+        # who, answered before, is sending. Of the last, those that take long go before the idle.
+        self._silent: dict[Connection, None] = {}
+        self._unserved: dict[Connection, None] = {}
+        self._lingering: dict[Connection, None] = {}
+        self._sending: dict[Connection, None] = {}
+        self._idle: dict[Connection, None] = {}
+        self._receiving: dict[Connection, None] = {}
+        self._waiting = (
+            *(self._silent, self._unserved, self._lingering, self._sending),
+            *(self._idle, self._receiving),
+        )
+        self._held = 0
+        self._quiet_until = -math.inf
+        self._released = 0
+        self._next_unproven = -math.inf
+        self._holding: dict[Connection, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # Called by connections
+
+    def entered(self, conn: Connection, seconds: float) -> None:
+        """A connection has begun a phase, which may last for these seconds."""
+        phase = conn.phase
+        if phase is Phase.IDLE:
+            self._wait_in(conn, self._idle)
+        elif phase is Phase.RECEIVING:
+            self._wait_in(conn, self._receiving if conn.served else self._unserved)
+        elif phase is Phase.SENDING:
+            self._wait_in(conn, self._sending)
+        elif phase is Phase.LINGERING:
+            self._wait_in(conn, self._lingering)
+        else:
+            self._wait_in(conn, None)
+        if self.stopping:
+            seconds = min(seconds, _STOP_SECONDS.get(phase, math.inf))
+        conn.deadline = self.now() + seconds
+
+    def _wait_in(self, conn: Connection, place: dict[Connection, None] | None) -> None:
+        """Make it the last of those in this place, and of no other."""
+        if conn.waits_in is not None:
+            del conn.waits_in[conn]
+        conn.waits_in = place
+        if place is not None:
+            place[conn] = None
+
+    def closed(self, conn: Connection) -> None:
+        self.hold(conn, 0)
+        self._wait_in(conn, None)
+        self._open.pop(conn, None)
+
+    def hold(self, conn: Connection, size: int) -> None:
+        """A connection holds this many bytes; if all hold too much, the slowest is refused."""
+        if size < WORTH_COUNTING:
+            size = 0
+        self._held += size - conn.held
+        self._released += max(0, conn.held - size)
+        conn.held = size
+        if not size:
+            self._holding.pop(conn, None)
+            return
+        self._holding.setdefault(conn)
+        while self._held > self.limits.max_held_bytes and len(self._holding) > 1:
+            slow = next((each for each in self._holding if each.is_waited_for), conn)
+            _LOG.debug("too much is held at once: a slow client is turned away")
+            self.hold(slow, 0)
+            if slow.phase is Phase.RECEIVING:
+                text = "too many bytes of requests are arriving at once; try again"
+                slow.refuse(HTTPStatus.SERVICE_UNAVAILABLE, text)
+            else:
+                slow.abort()
+            if slow is conn:
+                return
+
+    def delay(self, size: int) -> float:
+        """How long a client that was never answered is paused; seconds."""
+        now = self.now()
+        start = max(self._next_unproven, now)
+        self._next_unproven = start + size / UNPROVEN_BYTES_A_SECOND
+        return start - now
+
+    @property
+    def has_released(self) -> bool:
+        """Whether much was held and nothing is any more; True only once."""
+        if self._held or self._released < WORTH_GIVING_BACK:
+            return False
+        self._released = 0
+        return True
+
+    # New connections
+
+    def has_room(self) -> bool:
+        """Whether one more connection may be open, if necessary in place of another."""
+        return len(self._open) < self.limits.connections or any(self._waiting)
+
+    def welcome(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
+        """Serve an accepted connection, after its handshake if there is one."""
+        if len(self._open) >= self.limits.connections:
+            self.make_room()
+        conn = Connection(self, self.now() + self.limits.request_seconds)
+        self._wait_in(conn, self._silent)
+        self._open[conn] = self.loop.create_task(self._greet(conn, sock, tls))
+
+    def make_room(self) -> bool:
+        """Drop the connection that is least missed; False when all are being answered."""
+        waiting = next(filter(None, self._waiting), None)
+        if waiting is None:
+            return False
+        slow = next(iter(self._receiving), None)
+        if waiting is self._idle and slow is not None and self._takes_long(slow):
+            waiting = self._receiving
+        self._drop(next(iter(waiting)))
+        return True
+
+    def _takes_long(self, conn: Connection) -> bool:
+        return conn.deadline - self.now() < self.limits.request_seconds - PROMPT_SECONDS
+
+    def _drop(self, conn: Connection) -> None:
+        greeting = self._open.get(conn)
+        if greeting is not None:
+            greeting.cancel()
+        conn.abort()
+        self.closed(conn)
+
+    async def _greet(
+        self, conn: Connection, sock: socket.socket, tls: ssl.SSLContext | None
+    ) -> None:
+        seconds = self.limits.request_seconds if tls else None
+        try:
+            await self.loop.connect_accepted_socket(
+                lambda: conn, sock, ssl=tls, ssl_handshake_timeout=seconds
+            )
+            if conn in self._open:
+                self._open[conn] = None
+        except (OSError, asyncio.CancelledError) as error:  # ssl.SSLError and TimeoutError are two
+            if tls is not None and isinstance(error, OSError):
+                self._tell_of_handshake(error)
+            self.closed(conn)
+            with contextlib.suppress(OSError):
+                sock.close()
+
+    def _tell_of_handshake(self, error: OSError) -> None:
+        """Logged at intervals: the client itself may see only a closed connection."""
+        if self.now() >= self._quiet_until:
+            self._quiet_until = self.now() + SAME_LINE_SECONDS
+            _LOG.info("a TLS handshake failed: %s", error)
+
+    # Deadlines, and the end
+
+    def sweep(self) -> None:
+        """Regular work: deadlines and log lines."""
+        self.date = formatdate(usegmt=True).encode()
+        now = self.now()
+        for conn in [conn for conn in self._open if conn.deadline <= now]:
+            try:
+                if self._open[conn] is None:
+                    conn.expire()
+                else:
+                    self._drop(conn)
+            except Exception:
+                _LOG.exception("dropping a connection")
+                self._drop(conn)
+
+    def stop(self) -> None:
+        """Answer the requests that were sent already; every connection ends soon."""
+        self.stopping = True
+        now = self.now()
+        for conn in self._open:
+            limit = _STOP_SECONDS.get(conn.phase, math.inf)
+            conn.deadline = min(conn.deadline, now + limit)
+
+    def abort(self) -> None:
+        """Drop the remaining connections."""
+        for conn in list(self._open):
+            self._drop(conn)
+
+
+class Listener:
+    """A listening socket, and the connections that come from it.
+
+    tls returns the context for a new connection; None for plain HTTP.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        connections: Connections,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self._connections = connections
+        self._tls = tls
+        self._accepting = False
+        self._quiet_until = -math.inf
+
+    async def serve(self, until: asyncio.Event, tick: Callable[[], None] = lambda: None) -> None:
+        """Serve until the event is set, then until nothing is left to answer.
+
+        tick is called several times a second.
+        """
+        connections, limits = self._connections, self._connections.limits
+        self._sweep()
+        while not until.is_set():
+            tick()
+            self._sweep()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(until.wait(), SWEEP_SECONDS)
+        self._pause()
+        self._accept()  # clients that have connected already are answered
+        self._sock.close()
+        connections.stop()
+        end = connections.now() + limits.graceful_seconds
+        while len(connections) and connections.now() < end:
+            tick()
+            connections.sweep()
+            await asyncio.sleep(SWEEP_SECONDS / 5)
+        connections.abort()
+
+    def _sweep(self) -> None:
+        self._connections.sweep()
+        if not self._accepting and self._connections.has_room():
+            self._connections.loop.add_reader(self._sock, self._accept)
+            self._accepting = True
+
+    def _tell_of_trouble(self, error: OSError) -> None:
+        now = self._connections.now()
+        if now >= self._quiet_until:
+            self._quiet_until = now + SAME_LINE_SECONDS
+            _LOG.warning("can't accept connections: %s", error)
+
+    def _pause(self) -> None:
+        if self._accepting:
+            self._connections.loop.remove_reader(self._sock)
+            self._accepting = False
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTS_A_TURN):
+            if not self._connections.has_room():
+                self._pause()
+                return
+            try:
+                sock, _ = self._sock.accept()
+            except BlockingIOError:
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                # Out of file descriptors, most likely: another connection makes room.
+                self._tell_of_trouble(error)
+                if not self._connections.make_room():
+                    self._pause()
+                return
+            sock.setblocking(False)
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._connections.welcome(sock, self._tls() if self._tls else None)
