@@ -1,0 +1,74 @@
+"""The table of all flags in docs/commands.md, as the commands themselves tell of them.
+
+`python -m tests.flag_table` writes it into the page.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from extender.cli import COMMANDS
+from extender.flags import PROGRAM, is_boolean, takes_value
+from tests.processes import ROOT
+
+PAGE: Final = ROOT / "docs" / "commands.md"
+_HEADING: Final = "| flag | of | default | what it does |\n|---|---|---|---|\n"
+
+
+def _flags() -> dict[tuple[str, str, str], list[str]]:
+    """By (flag as it is typed, default, help) the commands that have it."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for name, entry in COMMANDS.items():
+        for action in entry.load().parser(PROGRAM).flags().values():
+            typed = ", ".join(action.option_strings) + _value(action)
+            row = (typed, _default(action), str(action.help))
+            found.setdefault(row, []).append(name)
+    return found
+
+
+def _value(action: argparse.Action) -> str:
+    if is_boolean(action):
+        return "[=true|false]"
+    if not takes_value(action):
+        return ""
+    if action.choices is not None:
+        return f" {'|'.join(map(str, action.choices))}"
+    return f" {action.metavar}"
+
+
+def _default(action: argparse.Action) -> str:
+    if is_boolean(action) and action.default is not None:
+        return str(action.default).lower()
+    return "" if action.default in (None, 0, [], argparse.SUPPRESS) else str(action.default)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _commands(names: Sequence[str]) -> str:
+    every = [each for each in COMMANDS if each != "completion"]
+    if len(names) >= len(every):
+        return "all"
+    if len(names) > len(every) // 2:
+        others = ", ".join(f"`{each}`" for each in every if each not in names)
+        return f"all but {others}"
+    return ", ".join(f"`{each}`" for each in names)
+
+
+def _rows() -> Iterator[str]:
+    for (typed, default, told), names in _flags().items():
+        shown = f"`{default}`" if default else ""
+        yield f"| `{_cell(typed)}` | {_commands(names)} | {shown} | {_cell(told)} |\n"
+
+
+def rewritten(text: str) -> str:
+    """The page with the table as it would have to be."""
+    before, heading, after = text.partition(_HEADING)
+    assert heading, "the page has no table of flags"
+    _, end, rest = after.partition("\n\n")
+    return f"{before}{heading}{''.join(_rows())}{end[1:]}{rest}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(rewritten(PAGE.read_text()))
