@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from loadtest.cases import Bodies, Case
-from loadtest.processes import Effort, Server, ServerError
+from loadtest.processes import Effort, Server, ServerError, set_apart
 from loadtest.timing import Client, Times
 
 #: Requests before the measured ones; of large bodies, seconds each for the plain version, one.
@@ -68,11 +68,14 @@ def quiet_collector() -> Iterator[None]:
 class Alternation:
     """A connection to each of some servers, and requests that go to all of them in turn.
 
+    As long as the stack is open, servers and client each keep to a processor (set_apart).
+
     Raises ServerError for any answer that is not a 200 of the size expected.
     """
 
     def __init__(self, servers: Iterable[Server], stack: contextlib.ExitStack) -> None:
         self.servers = {server.name: server for server in servers}
+        set_apart(self.servers.values(), stack)
         self.clients = {
             name: stack.enter_context(Client(server.address))
             for name, server in self.servers.items()
