@@ -12,7 +12,7 @@ from extender.http.debug_routes import install_debug
 from extender.http.error_answers import install_error_handlers
 from extender.http.exchange import Answer, Application, Request
 from extender.http.health import health_routes
-from extender.http.page_routes import install_pages
+from extender.http.page_routes import install_index, install_pages
 from extender.http.review_routes import WebhookService, review_routes
 from extender.http.routing import Probe, Route, Router, Threads, Verb, VerbRoute
 from extender.http.service import Service
@@ -39,9 +39,10 @@ def create_app(service: Service, threads: Threads) -> Application:
 def _pages(service: Service, threads: Threads, *, of_ops: bool = False) -> Flask:
     """What people open: the debug endpoints, and HTML for browsers unless it is switched off."""
     app = bare_app()
-    routes = install_debug(app, service, threads.turn)
+    routes = install_debug(app, service, threads.turn, of_ops=of_ops)
+    install_index(app, service, of_ops=of_ops)
     if service.pages:
-        install_pages(app, service, routes, of_ops=of_ops)
+        install_pages(app, service, routes)
     return app
 
 

@@ -242,10 +242,12 @@ def _answer(document: Document, text: Text, query: Query) -> Response:
     return Response(encode(document), mimetype="application/json")
 
 
-def install_debug(app: Flask, service: Service, turn: Turn) -> DebugRoutes:
+def install_debug(app: Flask, service: Service, turn: Turn, *, of_ops: bool = False) -> DebugRoutes:
+    """The endpoints for people; those of verbs are not for the listener of probes."""
     routes = DebugRoutes(service, turn)
     app.add_url_rule("/explain", "explain", routes.explain, methods=["GET", "POST"])
-    app.add_url_rule("/prioritize", "prioritize", routes.prioritize, methods=["POST"])
+    if not of_ops:
+        app.add_url_rule("/prioritize", "prioritize", routes.prioritize, methods=["POST"])
     app.add_url_rule("/runtimeclasses", "runtimeclasses", routes.runtime_classes, methods=["GET"])
     app.add_url_rule(
         "/runtimeclasses/<name>", "runtimeclass", routes.runtime_class, methods=["GET"]

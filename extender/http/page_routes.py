@@ -1,6 +1,6 @@
 """Who gets a page: browsers, at the addresses where others get JSON or text; and the index at /."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from flask import Flask, Response, request
@@ -11,6 +11,8 @@ from extender.http.overview_page import OverviewPage
 from extender.http.pages import Pages
 from extender.http.service import Service
 from extender.printable import printable
+from extender.reasons import shown
+from extender.wire.bodies import BadRequestError
 
 _POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:;"
@@ -44,44 +46,45 @@ def wants_page() -> bool:
     return request.accept_mimetypes.best_match(kinds) == "text/html"
 
 
-def _index(of_ops: bool, metrics: bool) -> str:
-    """What GET / tells who is no browser: the endpoints of this listener."""
+def _index(of_ops: bool, metrics: bool, pages: bool) -> str:
     return (
-        f"RuntimeClass extender {__version__}; a browser gets a page here.\n\n"
+        f"RuntimeClass extender {__version__}{'; a browser gets a page here' if pages else ''}.\n\n"
         f"{'' if of_ops else _VERBS}{_DEBUG}{_METRICS if metrics else ''}"
         f"{'' if of_ops else _VERSION}"
         "\nAdd ?output=text to read an answer in a terminal.\n"
     )
 
 
-def install_pages(
-    app: Flask, service: Service, routes: DebugRoutes, *, of_ops: bool = False
-) -> None:
-    """Answer browsers with pages, and GET / to others with an index of the listener."""
-    told = _index(of_ops, metrics=of_ops or service.serve_metrics)
+def install_index(app: Flask, service: Service, *, of_ops: bool) -> None:
+    """GET / answers all but browsers with the endpoints of this listener."""
+    text = _index(of_ops, of_ops or service.serve_metrics, service.pages)
+
+    def index() -> Response:
+        return Response(text, mimetype="text/plain")
+
+    app.add_url_rule("/", "overview", index, methods=["GET"])
+
+
+def install_pages(app: Flask, service: Service, routes: DebugRoutes) -> None:
+    """Answer browsers with pages, where others get JSON or text."""
     overview = OverviewPage(service, routes)
     pages = Pages(service, routes, overview)
     app.jinja_env.filters["printable"] = lambda text: printable(str(text))
     app.jinja_env.filters["default_name"] = lambda name: name or "(default)"
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.static_folder = "static"
-
-    def index() -> Response:
-        return overview.answer() if wants_page() else Response(told, mimetype="text/plain")
-
-    app.add_url_rule("/", "overview", index, methods=["GET"])
     app.add_url_rule("/static/<path:filename>", "static", app.send_static_file, methods=["GET"])
-    made: dict[str, Callable[..., Response]] = {
-        "overview": overview.answer,
-        "runtimeclasses": overview.answer,
-        "runtimeclass": pages.runtime_class,
-        "class_nodes": pages.runtime_class,
-        "nodes": pages.nodes,
-        "node": pages.node,
-        "explain": pages.explain,
+    made: dict[str, tuple[Callable[..., Response], Sequence[str]]] = {
+        "overview": (overview.answer, ("q", "pool", "page")),
+        "runtimeclasses": (overview.answer, ("q", "pool", "page")),
+        "runtimeclass": (pages.runtime_class, ("pool",)),
+        "class_nodes": (pages.runtime_class, ("pool",)),
+        "nodes": (pages.nodes, ("q", "page")),
+        "node": (pages.node, ()),
+        "explain": (pages.explain, ("pod",)),
     }
-    for endpoint, page in made.items():
-        app.view_functions[endpoint] = _either(pages, page, app.view_functions[endpoint])
+    for endpoint, (page, known) in made.items():
+        app.view_functions[endpoint] = _either(pages, page, known, app.view_functions[endpoint])
 
     @app.after_request
     def allow_nothing_else(response: Response) -> Response:
@@ -96,16 +99,28 @@ def install_pages(
 
 
 def _either(
-    pages: Pages, page: Callable[..., Response], other: Callable[..., Any]
+    pages: Pages, page: Callable[..., Response], known: Sequence[str], other: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The page for browsers, and for others what stands there without pages."""
+    """The page for browsers, and for others what stands there without pages.
+
+    known are the parameters of the page.
+    """
 
     def view(**parts: str) -> Any:
         if not wants_page():
             return other(**parts)
         try:
+            _check_parameters(known)
             return page(**parts)
         except Exception as error:
             return pages.error(error)
 
     return view
+
+
+def _check_parameters(known: Sequence[str]) -> None:
+    """Raises BadRequestError for one that this page does not have."""
+    for name in request.args:
+        if name not in known:
+            there_are = ", ".join([*known, "output=json or output=text for what programs get"])
+            raise BadRequestError(f"unknown parameter {shown(name)!r}; there are: {there_are}")

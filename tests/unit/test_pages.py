@@ -200,6 +200,8 @@ def test_the_page_about_a_pod_is_no_longer_than_one_reads_whatever_it_requires()
         ("/runtimeclasses/gone", 404),
         ("/nodes/gone", 404),
         ("/nodes?page=x", 400),
+        ("/nodes?limit=x", 400),
+        ("/runtimeclasses/kata?q=x", 400),
     ],
 )
 def test_errors_are_pages_for_browsers_and_json_for_others(path: str, status: int) -> None:
@@ -225,7 +227,7 @@ def test_each_listener_lists_what_it_answers_and_nothing_else(
     service = replace(service_of(NODES, [KATA]), serve_metrics=serve_metrics)
     client = Client(create(service, Threads.of(1)))
     listed = set(re.findall(r"^(?:GET|POST) +(/[a-z]*)", client.get("/").text, re.MULTILINE))
-    known = ("/filter", "/preempt", "/explain", "/runtimeclasses", "/nodes")
+    known = ("/filter", "/prioritize", "/preempt", "/explain", "/runtimeclasses", "/nodes")
     for path in (*known, "/readyz", "/metrics", "/version", "/none"):
         assert (client.get(path).status_code != 404) is (path in listed), path
 
@@ -243,9 +245,16 @@ def test_output_json_is_json_in_a_browser_too() -> None:
     assert answer.json["items"][0]["name"] == "kata"
 
 
-def test_without_pages_a_browser_gets_json() -> None:
+def test_an_unknown_parameter_of_a_page_is_named_with_those_that_there_are() -> None:
+    answer = browse(service_of(NODES, [KATA]), "/nodes?limit=5")
+    assert answer.status_code == 400
+    assert "unknown parameter &#39;limit&#39;; there are: q, page" in answer.text
+
+
+def test_without_pages_a_browser_gets_json_and_the_index() -> None:
     service = service_of(NODES, [KATA], pages=False)
-    assert browse(service, "/").status_code == 404
+    assert browse(service, "/").headers["Content-Type"].startswith("text/plain")
+    assert "gets a page" not in browse(service, "/").text
     assert browse(service, "/static/page.js").status_code == 404
     assert browse(service, "/runtimeclasses").json["items"]
 
@@ -333,8 +342,9 @@ def test_a_page_shows_a_refusal_though_the_cluster_has_not_changed() -> None:
     """What nobody has changed is made once for all who ask, but only that."""
     service, now = service_of(NODES, [KATA]), [0.0]
     app = bare_app()
-    routes = install_debug(app, service, Turn())
-    install_pages(app, service, routes)
+    install_index(app, service, of_ops=False)
+    install_pages(app, service, install_debug(app, service, Turn()))
+
     overview = OverviewPage(service, routes, lambda: now[0])
 
     def shown() -> str:
