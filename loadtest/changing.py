@@ -4,7 +4,6 @@ import json
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from loadtest.bodies import names_body, pod
@@ -65,12 +64,7 @@ class Editor:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ending.set()
         self._thread.join()
 

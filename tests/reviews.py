@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import convert
 
 from extender.cluster.store import SnapshotStore
-from extender.decoding import RawRuntimeClass, runtime_class_of
+from extender.decoding.runtime_classes import RawRuntimeClass, runtime_class_of
 from extender.http.app import create_webhook_app
 from extender.http.health import Health
 from extender.http.review_routes import WebhookService

@@ -1,7 +1,7 @@
 """A pod or template with what admission makes of it, as the object would be written."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -12,9 +12,6 @@ from extender.admission.reviewed_pod import ReviewedPod
 from extender.objects import RuntimeClass, fields_of
 
 Json = dict[str, Any]
-
-#: What admission may change of a spec, in the order that it is written in.
-CHANGED_FIELDS: Final = ("runtimeClassName", "overhead", "nodeSelector", "tolerations", "affinity")
 
 
 def reviewed(pod: Mapping[str, Any]) -> ReviewedPod:

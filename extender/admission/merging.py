@@ -20,8 +20,8 @@ from extender.objects import RuntimeClass, Toleration
 from extender.predicates.class_rules import unsupported_words
 from extender.predicates.node_selector import conflicting_key
 from extender.reasons import MAX_QUOTED, shown
-from extender.validation import amounts_equal_in_pods, canonical_quantity
 from extender.validation.field_errors import go_quote
+from extender.validation.quantity import amounts_equal_in_pods, canonical_quantity
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 

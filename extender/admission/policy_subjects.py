@@ -6,7 +6,8 @@ from msgspec import Raw, Struct
 
 from extender.admission.default_class import takes_default
 from extender.admission.reviewed_pod import MIRROR_ANNOTATION, ReviewedPod
-from extender.decoding import decode
+from extender.decoding.decoder import decode
+from extender.decoding.workloads import RawWorkload, template_of
 
 #: Namespaces that no policy looks at, whatever they are annotated with.
 EXEMPT_NAMESPACES: Final = frozenset({"kube-system"})
@@ -52,24 +53,8 @@ class _Pod(Struct):
     status: _Status | None = None
 
 
-class _JobSpec(Struct):
-    template: Raw = _NULL
-
-
-class _JobTemplate(Struct):
-    spec: _JobSpec | None = None
-
-
-class _WorkloadSpec(Struct, rename="camel"):
-    template: Raw = _NULL
-    job_template: _JobTemplate | None = None
-
-
 class _Workload(Struct):
     metadata: _Metadata | None = None
-    spec: _WorkloadSpec | None = None
-    #: Of a PodTemplate, which has no spec.
-    template: Raw = _NULL
 
 
 def pod_subject(raw: Raw) -> Subject | None:
@@ -91,17 +76,10 @@ def template_subject(raw: Raw, kind: str) -> Subject | None:
 
     Raises DecodeError.
     """
-    found = decode(raw, _Workload, kind)
-    metadata = found.metadata or _Metadata()
+    metadata = decode(raw, _Workload, kind).metadata or _Metadata()
     if any(each is not None and each.controller for each in metadata.owner_references or ()):
         return None
-    spec = found.spec or _WorkloadSpec()
-    template = spec.template
-    if kind == "PodTemplate":
-        template = found.template
-    elif kind == "CronJob":
-        job = spec.job_template.spec if spec.job_template else None
-        template = job.template if job else _NULL
+    template, _ = template_of(decode(raw, RawWorkload, kind), kind)
     return None if template == _NULL else _subject(kind, metadata, ReviewedPod(template))
 
 

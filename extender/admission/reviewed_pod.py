@@ -6,20 +6,13 @@ from typing import Final, TypeVar
 
 from msgspec import Raw, Struct, field
 
-from extender.decoding import (
-    DecodeError,
-    RawTimedToleration,
-    StringMap,
-    decode,
-    explained_pod,
-    quantities_of,
-    required_terms_of,
-    strings,
-    timed_tolerations_of,
-    uses_in,
-)
+from extender.decoding.common_parts import RawTimedToleration, quantities_of, timed_tolerations_of
+from extender.decoding.decoder import DecodeError, StringMap, decode, strings
+from extender.decoding.explained_pods import explained_pod
+from extender.decoding.pods import required_terms_of
+from extender.decoding.used_features import uses_in
 from extender.objects import Pod, SelectorTerm, Toleration
-from extender.validation import parse_quantity
+from extender.validation.quantity import parse_quantity
 
 T = TypeVar("T")
 

@@ -23,12 +23,9 @@ from extender.checks.finding import Finding, Severity
 from extender.checks.template_fields import DAEMON_SET, Found, Template
 from extender.checks.template_nodes import Placing
 from extender.checks.unplaced import unplaced
-from extender.decoding import (
-    RawDaemonSet,
-    convert,
-    with_daemon_tolerations,
-)
+from extender.decoding.decoder import convert
 from extender.decoding.explained_pods import explained_pod
+from extender.decoding.workloads import RawDaemonSet, with_daemon_tolerations
 from extender.objects import Pod, RuntimeClass
 from extender.predicates.node_selector import conflicting_key
 from extender.reasons import shown

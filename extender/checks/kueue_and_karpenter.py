@@ -16,16 +16,8 @@ from msgspec import Raw, Struct
 from extender.checks.finding import Finding, Severity
 from extender.checks.node_labels import is_well_known
 from extender.checks.template_fields import Found, Place
-from extender.decoding import (
-    RawTaint,
-    RawToleration,
-    StringList,
-    StringMap,
-    decode,
-    strings,
-    taints_of,
-    tolerations_of,
-)
+from extender.decoding.common_parts import RawTaint, RawToleration, taints_of, tolerations_of
+from extender.decoding.decoder import StringList, StringMap, decode, strings
 from extender.objects import HARD_EFFECTS, RuntimeClass, Taint, Toleration
 from extender.predicates.node_checks import is_condition_taint
 from extender.predicates.tolerations import TolerationSet

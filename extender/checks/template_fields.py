@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from extender.checks.finding import Finding
-from extender.validation import billionths, trimmed_quantity
+from extender.validation.quantity import billionths, trimmed_quantity
 
 #: Where a finding is: keys and indices within the object.
 Place = tuple[str | int, ...]

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.decoding import DecodeError, decode
+from extender.decoding.decoder import DecodeError, decode
 
 #: Set on the bookmark that ends a watch-list's initial events
 #: (k8s.io/apimachinery/pkg/apis/meta/v1 InitialEventsAnnotationKey, v1.36.2).

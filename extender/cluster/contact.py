@@ -15,7 +15,7 @@ from extender.cluster.list_watch import (
     Step,
 )
 from extender.cluster.log_limit import LogLimit
-from extender.decoding import DecodeError
+from extender.decoding.decoder import DecodeError
 
 _LOG: Final = logging.getLogger(__name__)
 

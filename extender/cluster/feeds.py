@@ -13,20 +13,18 @@ from msgspec import Raw, Struct
 
 from extender.cluster.api_objects import is_older, revision
 from extender.cluster.store import ObservedNode, SnapshotStore, canonical_labels
-from extender.decoding import (
-    DecodeError,
+from extender.decoding.decoder import DecodeError, decode
+from extender.decoding.nodes import (
     NodeReader,
     NodeTraits,
     RawNode,
-    RawRuntimeClass,
     SharedTexts,
-    decode,
     labels_of,
-    runtime_class_of,
     traits_of,
 )
+from extender.decoding.runtime_classes import RawRuntimeClass, runtime_class_of
 from extender.objects import Condition, RuntimeClass, Shape, shape_of
-from extender.validation import validate_node_name
+from extender.validation.name_rules import validate_node_name
 
 #: How many different traits of nodes are remembered, so that nodes share their shapes. A cluster
 #: has a few dozen, but each taint with a timeAdded makes another one.

@@ -11,7 +11,7 @@ from extender.cluster.manifest_files import ManifestError
 from extender.cluster.manifest_objects import MAX_LISTS, head_of
 from extender.cluster.reading_manifests import documents_of
 from extender.cluster.yaml_places import Lines, Path, decoded, placed_documents
-from extender.decoding import DecodeError, decode
+from extender.decoding.decoder import DecodeError, decode
 from extender.yaml_documents import YamlError
 
 

@@ -7,7 +7,7 @@ from extender.admission.policy_subjects import Subject, pod_subject, template_su
 from extender.cluster.kinds import PODS, WORKLOADS, pods_of
 from extender.cluster.manifest_objects import Manifests
 from extender.cluster.reading_once import ClusterReader, ReadError
-from extender.decoding import DecodeError
+from extender.decoding.decoder import DecodeError
 from extender.decoding.inventory_objects import RawPlacedPod, RawUse, placed_pod_of, workload_of
 from extender.objects import Namespace, PlacedPod, Pod, Workload
 

@@ -19,11 +19,11 @@ from extender.cluster.api_objects import Response, status_of
 from extender.cluster.feeds import RuntimeClassFeed
 from extender.cluster.kinds import RUNTIME_CLASSES
 from extender.cluster.rate_limit import TokenBucket
-from extender.decoding import DecodeError
+from extender.decoding.decoder import DecodeError
 from extender.objects import RuntimeClass
 from extender.reasons import shown
 from extender.undecided import ERROR_PREFIX, UndecidedError
-from extender.validation import validate_node_name
+from extender.validation.name_rules import validate_node_name
 
 _LOG: Final = logging.getLogger(__name__)
 

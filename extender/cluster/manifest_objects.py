@@ -10,23 +10,8 @@ from msgspec import Raw, Struct
 from extender.admission.policy_subjects import Subject, pod_subject, template_subject
 from extender.cluster.manifest_files import ManifestError
 from extender.cluster.misspelt import Misspelt
-from extender.decoding import (
-    WORKLOAD_GROUPS,
-    DecodeError,
-    RawDaemonSet,
-    RawNamespace,
-    RawNode,
-    RawRuntimeClass,
-    RawWorkload,
-    convert,
-    decode,
-    explained_pod,
-    namespace_of,
-    node_of,
-    runtime_class_of,
-    template_pod_of,
-    with_daemon_tolerations,
-)
+from extender.decoding.decoder import DecodeError, convert, decode
+from extender.decoding.explained_pods import explained_pod
 from extender.decoding.inventory_objects import (
     WORKLOADS,
     RawNodeState,
@@ -36,9 +21,25 @@ from extender.decoding.inventory_objects import (
     placed_pod_of,
     workload_of,
 )
+from extender.decoding.nodes import RawNode, node_of
 from extender.decoding.resource_amounts import allocatable_of
+from extender.decoding.runtime_classes import (
+    RawNamespace,
+    RawRuntimeClass,
+    namespace_of,
+    runtime_class_of,
+)
+from extender.decoding.workloads import (
+    WORKLOAD_GROUPS,
+    RawDaemonSet,
+    RawWorkload,
+    template_pod_of,
+    with_daemon_tolerations,
+)
 from extender.objects import Namespace, Node, PlacedPod, Pod, RuntimeClass, Workload
-from extender.validation import unreadable_amount, validate_node_name, validate_runtimeclass
+from extender.validation.name_rules import validate_node_name
+from extender.validation.overhead import unreadable_amount
+from extender.validation.runtimeclass_rules import validate_runtimeclass
 
 #: Lists within each other; kubectl prints one, and each more would be read once more.
 MAX_LISTS: Final = 8

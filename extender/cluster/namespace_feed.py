@@ -10,7 +10,8 @@ from extender.admission.namespace_rules import NamespaceRules, rules_of
 from extender.cluster.api_objects import revision
 from extender.cluster.feeds import Feed, Held, Seen, check_kind
 from extender.cluster.kinds import NAMESPACES
-from extender.decoding import DecodeError, RawNamespace, decode, strings
+from extender.decoding.decoder import DecodeError, decode, strings
+from extender.decoding.runtime_classes import RawNamespace
 from extender.reasons import shown
 from extender.undecided import ERROR_PREFIX, UndecidedError, not_synced
 

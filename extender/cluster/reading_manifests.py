@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from extender.cluster.manifest_files import ManifestError, manifest_files
 from extender.cluster.manifest_objects import Header, Manifests, take_document
-from extender.decoding import DecodeError
+from extender.decoding.decoder import DecodeError
 from extender.input_files import FileError, read_file
 from extender.yaml_documents import YamlError, yaml_documents
 

@@ -11,18 +11,16 @@ from extender.cluster.api_objects import page_of, status_of
 from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.kinds import NAMESPACES, NODES, PODS, RUNTIME_CLASSES, Kind, pod_path
 from extender.cluster.manifest_objects import Manifests
-from extender.decoding import (
-    DecodeError,
+from extender.decoding.decoder import DecodeError, decode
+from extender.decoding.explained_pods import explained_pod
+from extender.decoding.inventory_objects import RawNodeState, is_ready
+from extender.decoding.nodes import RawNode, node_of
+from extender.decoding.runtime_classes import (
     RawNamespace,
-    RawNode,
     RawRuntimeClass,
-    decode,
-    explained_pod,
     namespace_of,
-    node_of,
     runtime_class_of,
 )
-from extender.decoding.inventory_objects import RawNodeState, is_ready
 from extender.objects import Namespace, Pod, RuntimeClass
 from extender.reasons import shown
 

@@ -34,7 +34,7 @@ from extender.cluster.list_watch import (
     reason_of_status,
 )
 from extender.cluster.watch_events import EventStream
-from extender.decoding import DecodeError
+from extender.decoding.decoder import DecodeError
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -15,7 +15,9 @@ from extender.cluster.api_connection import ConnectionFaultError
 from extender.cluster.api_objects import Page, Response, page_of, status_of
 from extender.cluster.kinds import PODS
 from extender.cluster.list_watch import LIST_SILENCE_SECONDS, PAGE_LIMIT
-from extender.decoding import DecodeError, RawPod, decode, pod_of, uses_in
+from extender.decoding.decoder import DecodeError, decode
+from extender.decoding.pods import RawPod, pod_of
+from extender.decoding.used_features import uses_in
 from extender.objects import Pod
 from extender.reasons import counted_reasons
 

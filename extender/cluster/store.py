@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 from msgspec import Struct
 
-from extender.decoding import decode
+from extender.decoding.decoder import decode
 from extender.names import NodeIndex
 from extender.objects import Condition, Node, RuntimeClass, Shape, ShapeId, shape_of
 from extender.predicates.shape_parts import Wanted

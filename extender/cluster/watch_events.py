@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from extender.cluster.api_objects import Event
-from extender.decoding import DecodeError
+from extender.decoding.decoder import DecodeError
 
 #: An object in etcd has 1.5 MiB at the most, and kube-apiserver refuses requests of 3 MiB: what is
 #: ten times as large is no event.

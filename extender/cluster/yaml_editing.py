@@ -14,7 +14,7 @@ import yaml
 from extender.cluster.manifest_files import ManifestError
 from extender.cluster.reading_manifests import documents_of
 from extender.cluster.yaml_places import Path, Placed, placed_documents
-from extender.decoding import DecodeError, decode
+from extender.decoding.decoder import DecodeError, decode
 from extender.yaml_documents import YamlError
 
 Json = dict[str, Any]

@@ -29,7 +29,8 @@ from extender.commands.surroundings import (
     take_surroundings,
     template_in,
 )
-from extender.decoding import WORKLOAD_GROUPS, DecodeError, decode
+from extender.decoding.decoder import DecodeError, decode
+from extender.decoding.workloads import WORKLOAD_GROUPS
 from extender.flags import CommandParser, UsageError
 from extender.printing.file_finding_texts import located_document, located_text
 from extender.printing.junit import junit_text

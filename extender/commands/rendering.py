@@ -26,7 +26,7 @@ from extender.commands.surroundings import (
     take_surroundings,
     template_in,
 )
-from extender.decoding import DecodeError
+from extender.decoding.decoder import DecodeError
 from extender.flags import CommandParser, UsageError
 from extender.printable import printable
 from extender.streams import say, write_out

@@ -22,8 +22,8 @@ from extender.commands.cluster_state import (
 )
 from extender.commands.output import warn
 from extender.commands.progress import Progress
-from extender.decoding import WORKLOAD_GROUPS, DecodeError, decode
-from extender.decoding.workloads import template_path
+from extender.decoding.decoder import DecodeError, decode
+from extender.decoding.workloads import WORKLOAD_GROUPS, template_path
 from extender.flags import UsageError
 from extender.reasons import shown
 from extender.verbs.review import RulesOfNamespaces

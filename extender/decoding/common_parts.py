@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from extender.objects import Handler, Taint, Toleration
-from extender.validation import trimmed_quantity
+from extender.validation.quantity import trimmed_quantity
 
 
 class RawToleration(Struct):

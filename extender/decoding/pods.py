@@ -1,5 +1,6 @@
 """Pods: what the verbs read, and what explain reads beyond it."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -248,30 +249,31 @@ def _declared_needs_of(spec: _PodSpec, place: str) -> frozenset[str]:
     on_host = decode(spec.host_network, _Flag, f"{place}.spec.hostNetwork")
     if on_host and spec.host_users is False:
         needs.add(HOST_NETWORK_USERS)
-    for kind, containers in (
-        ("containers", spec.containers),
-        ("initContainers", spec.init_containers),
-    ):
-        for index, each in enumerate(containers or ()):
-            where = f"{place}.spec.{kind}[{index}].restartPolicyRules"
-            rules = decode(each.restart_policy_rules, _Rules, where) if each else None
-            if any(rule and rule.action == "RestartAllContainers" for rule in rules or ()):
-                needs.add(RESTART_ALL)
+    for each, where in _containers_of(spec, place):
+        rules = decode(each.restart_policy_rules, _Rules, f"{where}.restartPolicyRules")
+        if any(rule and rule.action == "RestartAllContainers" for rule in rules or ()):
+            needs.add(RESTART_ALL)
     return frozenset(needs)
 
 
 def _is_marked(spec: _PodSpec, place: str) -> bool:
     """Whether a container asks for the mark, as hasManagedResources of extender.go, v1.36.2."""
+    for each, where in _containers_of(spec, place):
+        found = decode(each.resources, _Amounts, f"{where}.resources")
+        if found and (MARK in (found.requests or ()) or MARK in (found.limits or ())):
+            return True
+    return False
+
+
+def _containers_of(spec: _PodSpec, place: str) -> Iterator[tuple[_Container, str]]:
+    """Each container with its place."""
     for kind, containers in (
         ("containers", spec.containers),
         ("initContainers", spec.init_containers),
     ):
         for index, each in enumerate(containers or ()):
-            where = f"{place}.spec.{kind}[{index}].resources"
-            found = decode(each.resources, _Amounts, where) if each else None
-            if found and (MARK in (found.requests or ()) or MARK in (found.limits or ())):
-                return True
-    return False
+            if each is not None:
+                yield each, f"{place}.spec.{kind}[{index}]"
 
 
 def _requirements_of(raw: list[_Requirement | None] | None) -> tuple[SelectorRequirement, ...]:

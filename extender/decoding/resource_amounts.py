@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from extender.decoding.decoder import DecodeError, decode
 from extender.objects import Amounts, PodResources
-from extender.validation import billionths, trimmed_quantity
+from extender.validation.quantity import billionths, trimmed_quantity
 
 RawAmounts = Mapping[str, str | int | float | None] | None
 

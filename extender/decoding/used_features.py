@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from extender.decoding.class_annotations import ISOLATION_ANNOTATION, RESOURCE
 from extender.decoding.decoder import StringMap, decode
-from extender.validation import parse_quantity
+from extender.validation.quantity import parse_quantity
 
 _Amounts = dict[str, str | int | float | None] | None
 

@@ -86,7 +86,7 @@ def template_pod_of(raw: RawWorkload, kind: str) -> Pod:
 
     Raises DecodeError when it has no template, or one of a wrong type.
     """
-    template, place = _template_of(raw, kind)
+    template, place = template_of(raw, kind)
     if template == _NULL:
         raise DecodeError(f"{place}: missing")
     metadata = raw.metadata or NO_METADATA
@@ -103,8 +103,8 @@ def with_daemon_tolerations(pod: Pod, raw: RawDaemonSet) -> Pod:
     return replace(pod, tolerations=(*pod.tolerations, *missing))
 
 
-def _template_of(raw: RawWorkload, kind: str) -> tuple[Raw, str]:
-    """The template and its place."""
+def template_of(raw: RawWorkload, kind: str) -> tuple[Raw, str]:
+    """The template, null where there is none, and its place."""
     if kind == "PodTemplate":
         return raw.template, "template"
     spec = raw.spec or _WorkloadSpec()

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from extender.objects import MARK, Amounts, PodResources
-from extender.validation import billionths, is_scalar_resource
+from extender.validation.overhead import is_scalar_resource
+from extender.validation.quantity import billionths
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"

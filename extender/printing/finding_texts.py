@@ -18,17 +18,16 @@ _COPIED: Final = re.compile(r"(kubectl|curl) |[A-Za-z]+: ")
 
 
 def findings_document(findings: Sequence[Finding]) -> dict[str, object]:
+    return {"findings": [finding_document(each) for each in findings]}
+
+
+def finding_document(finding: Finding) -> dict[str, object]:
     return {
-        "findings": [
-            {
-                "severity": each.severity.value,
-                "check": each.check,
-                "what": each.what,
-                "why": each.why,
-                "fix": each.fix,
-            }
-            for each in findings
-        ]
+        "severity": finding.severity.value,
+        "check": finding.check,
+        "what": finding.what,
+        "why": finding.why,
+        "fix": finding.fix,
     }
 
 

@@ -8,6 +8,7 @@ from extender.checks.finding import Finding
 from extender.names import text_of
 from extender.objects import RuntimeClass
 from extender.printing.debug_documents import NAMED_NODES, Document
+from extender.printing.finding_texts import finding_document
 from extender.verbs.class_usage import NodeCounts, PodUse, Usage, overhead_texts
 from extender.verbs.class_users import User, is_default
 from extender.verbs.placement import State
@@ -70,15 +71,7 @@ def _class_use(runtime_class: RuntimeClass, used: ClassUse) -> Document:
         "default": is_default(runtime_class),
         **_counts(nodes, used.usage.by_class.get(name, PodUse())),
         "findings": [
-            {
-                "severity": each.severity.value,
-                "check": each.check,
-                "what": each.what,
-                "why": each.why,
-                "fix": each.fix,
-            }
-            for each in used.findings
-            if name in each.runtime_classes
+            finding_document(each) for each in used.findings if name in each.runtime_classes
         ],
     }
     if used.pools is not None:

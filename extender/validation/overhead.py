@@ -35,25 +35,6 @@ _POD_FIXED: Final = "overhead.podFixed"
 _MAX_SHOWN: Final = 100
 
 _CONTAINER_RESOURCES = {"cpu", "memory", "ephemeral-storage"}
-_STANDARD_RESOURCES = _CONTAINER_RESOURCES | {
-    "requests.cpu",
-    "requests.memory",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "storage",
-    "requests.storage",
-    "services.nodeports",
-    "services.loadbalancers",
-}
 _INTEGER_RESOURCES = {
     "pods",
     "resourcequotas",
@@ -65,6 +46,20 @@ _INTEGER_RESOURCES = {
     "services.nodeports",
     "services.loadbalancers",
 }
+_STANDARD_RESOURCES = (
+    _CONTAINER_RESOURCES
+    | _INTEGER_RESOURCES
+    | {
+        "requests.cpu",
+        "requests.memory",
+        "requests.ephemeral-storage",
+        "limits.cpu",
+        "limits.memory",
+        "limits.ephemeral-storage",
+        "storage",
+        "requests.storage",
+    }
+)
 
 
 def decode_pod_fixed(pod_fixed: object, field: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ itself reads quantities without a digit ("m", ".", "-") as zero, against its own
 """
 
 import re
+from collections.abc import Mapping
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_UP, Decimal, localcontext
 from typing import NamedTuple
 
@@ -85,6 +86,20 @@ def amounts_equal_in_pods(a: str, b: str) -> bool:
     pkg/apis/core/v1/defaults.go SetDefaults_ResourceList, v1.36.2.
     """
     return _in_thousandths(a) == _in_thousandths(b)
+
+
+def same_amounts(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether two overheads are equal in a pod; an unreadable amount equals only itself."""
+    return one.keys() == other.keys() and all(
+        value == other[name] or _equal(value, other[name]) for name, value in one.items()
+    )
+
+
+def _equal(one: str, other: str) -> bool:
+    try:
+        return amounts_equal_in_pods(one, other)
+    except ValueError:
+        return False
 
 
 #: Larger than any amount that kube-scheduler counts with; larger ones count as this.

@@ -22,7 +22,7 @@ from extender.predicates.node_selector import missing_labels
 from extender.predicates.resource_fit import amounts_in_billionths
 from extender.reasons import shown
 from extender.snapshot import Snapshot
-from extender.validation import parse_quantity
+from extender.validation.quantity import parse_quantity
 from extender.verbs.explain import explain
 from extender.verbs.explain.candidate_nodes import Candidates, nodes_of
 from extender.verbs.explain.effort import Effort

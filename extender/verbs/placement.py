@@ -15,7 +15,7 @@ from extender.predicates.node_checks import Policy
 from extender.predicates.node_selector import conflicting_key
 from extender.reasons import not_found, shown
 from extender.snapshot import Snapshot, VerdictTable
-from extender.validation import amounts_equal_in_pods
+from extender.validation.quantity import same_amounts
 
 #: Of whatever is there.
 _EVERYTHING: Final = (Toleration(operator="Exists"),)
@@ -198,20 +198,6 @@ def _drifts(pod: PlacedPod, runtime_class: RuntimeClass) -> Iterator[str]:
 def _amounts(overhead: Mapping[str, str]) -> str:
     texts = (f"{name}={value}" for name, value in sorted(overhead.items()))
     return shown(", ".join(texts)) or "no"
-
-
-def same_amounts(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Whether two overheads are one in a pod: 1 and 1000m are."""
-    return one.keys() == other.keys() and all(
-        value == other[name] or _equal(value, other[name]) for name, value in one.items()
-    )
-
-
-def _equal(one: str, other: str) -> bool:
-    try:
-        return amounts_equal_in_pods(one, other)
-    except ValueError:
-        return False
 
 
 def pending_reasons(explain: Callable[[Pod], str]) -> Callable[[Pod], str]:

@@ -30,8 +30,8 @@ from extender.admission.merging import (
 from extender.admission.namespace_rules import NamespaceRules
 from extender.admission.review_request import AdmissionRequest
 from extender.admission.reviewed_pod import MIRROR_ANNOTATION, ReviewedPod
-from extender.decoding import DecodeError
 from extender.decoding.class_annotations import ISOLATION_ANNOTATION, ISOLATION_LEVELS, UNSUPPORTED
+from extender.decoding.decoder import DecodeError
 from extender.objects import MARK, RuntimeClass
 from extender.predicates.node_checks import Policy
 from extender.reasons import shown

@@ -8,7 +8,9 @@ from typing import Final, TypeVar
 import orjson
 from msgspec import Raw, Struct
 
-from extender.decoding import DecodeError, RawPod, RawUsingPod, decode, pod_of, uses_of
+from extender.decoding.decoder import DecodeError, decode
+from extender.decoding.pods import RawPod, pod_of
+from extender.decoding.used_features import RawUsingPod, uses_of
 from extender.names import NameRun
 from extender.objects import Pod
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from msgspec import Raw
 
-from extender.decoding import DecodeError, explained_pod
+from extender.decoding.decoder import DecodeError
+from extender.decoding.explained_pods import explained_pod
 from extender.names import NameRun
 from extender.objects import Pod
 from extender.wire.bodies import NULL, BadRequestError, decode_or_refuse, top_level

@@ -14,7 +14,9 @@ from typing import Final, NamedTuple
 import orjson
 from msgspec import Raw, Struct
 
-from extender.decoding import DecodeError, NodeReader, RawPod, decode, pod_of
+from extender.decoding.decoder import DecodeError, decode
+from extender.decoding.nodes import NodeReader
+from extender.decoding.pods import RawPod, pod_of
 from extender.names import QUICK_RUN_BYTES, NameRun
 from extender.objects import Node, Pod
 from extender.undecided import ERROR_PREFIX, UndecidedError

@@ -12,7 +12,8 @@ from typing import Final
 
 from msgspec import Raw
 
-from extender.decoding import DecodeError, NodeReader
+from extender.decoding.decoder import DecodeError
+from extender.decoding.nodes import NodeReader
 from extender.objects import Node
 
 #: The limit of what is remembered: bytes of items, including the decoded nodes. 7,000 nodes of 12

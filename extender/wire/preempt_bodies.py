@@ -10,7 +10,8 @@ from typing import Annotated, Final
 from msgspec import Meta, Raw, Struct
 from msgspec.json import encode
 
-from extender.decoding import DecodeError, RawMetadata, RawPod, decode, pod_of
+from extender.decoding.decoder import DecodeError, decode
+from extender.decoding.pods import RawMetadata, RawPod, pod_of
 from extender.objects import Pod
 from extender.wire.bodies import (
     NULL,

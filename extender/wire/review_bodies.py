@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from extender.admission.review_request import AdmissionRequest
-from extender.decoding import DecodeError, decode
+from extender.decoding.decoder import DecodeError, decode
 from extender.reasons import shown
 from extender.verbs.review import Answer
 from extender.wire.bodies import MAX_POD_VALUES, BadRequestError, bound_pod, encode

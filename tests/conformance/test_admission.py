@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from extender.objects import RuntimeClass
-from extender.validation import parse_quantity
+from extender.validation.quantity import parse_quantity
 from tests import json_patch
 from tests.reviews import Response, Webhook, response_of, runtime_class
 from tests.vectors_file import RECORDED, recorded, vectors

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from extender.decoding import RawPod, decode, explained_pod_of
+from extender.decoding.decoder import decode
+from extender.decoding.pods import RawPod, explained_pod_of
 from extender.objects import SelectorRequirement, SelectorTerm
 from extender.predicates.node_selector import RequiredNodeAffinity, missing_labels
 from tests.vectors_file import vectors

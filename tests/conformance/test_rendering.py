@@ -9,7 +9,7 @@ import yaml
 
 from extender.admission.admitted import admitted_spec, reviewed
 from extender.admission.merging import AdmissionRefusal
-from extender.validation import parse_quantity
+from extender.validation.quantity import parse_quantity
 from tests.conformance.test_admission import ADMITTED, PREFIX, REFUSED
 from tests.processes import run
 from tests.reviews import runtime_class

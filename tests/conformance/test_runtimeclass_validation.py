@@ -8,11 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from extender.validation import (
-    FieldError,
-    validate_node_name,
-    validate_runtimeclass,
-)
+from extender.validation.field_errors import FieldError
+from extender.validation.name_rules import validate_node_name
+from extender.validation.runtimeclass_rules import validate_runtimeclass
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "runtimeclass_validation.json"
 CASES: list[dict[str, Any]] = json.loads(VECTORS.read_text(encoding="utf-8"))["cases"]

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from extender.cluster.store import SnapshotStore
-from extender.decoding import NodeReader, RawRuntimeClass, convert, runtime_class_of
+from extender.decoding.decoder import convert
+from extender.decoding.nodes import NodeReader
+from extender.decoding.runtime_classes import RawRuntimeClass, runtime_class_of
 from extender.http.app import create_app
 from extender.http.health import Health
 from extender.http.routing import Threads

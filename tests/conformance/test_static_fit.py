@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from extender.decoding import DecodeError, decode
+from extender.decoding.decoder import DecodeError, decode
 from extender.decoding.resource_amounts import RawResourcesPod, amounts_of, resources_of
 from extender.objects import MARK
 from extender.predicates.resource_fit import (

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.validation import FieldError, validate_runtimeclass
+from extender.validation.field_errors import FieldError
 from extender.validation.fields import FieldTypeError
+from extender.validation.runtimeclass_rules import validate_runtimeclass
 from extender.validation.toleration_rules import decode_tolerations, toleration_errors
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "tolerations.json"

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import convert
 
-from extender.decoding import RawTaint, RawToleration, taints_of, tolerations_of
+from extender.decoding.common_parts import RawTaint, RawToleration, taints_of, tolerations_of
 from extender.objects import HARD_EFFECTS, Taint, Toleration
 from extender.predicates.tolerations import (
     TolerationSet,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from extender.admission.covering import covers, surviving
 from extender.admission.merging import Merge
 from extender.objects import Taint, Toleration
-from extender.validation import parse_quantity
+from extender.validation.quantity import parse_quantity
 from tests.naive import tolerates
 from tests.reviews import Webhook
 

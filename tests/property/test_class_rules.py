@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from extender.cluster.feeds import NodeFeed, RuntimeClassFeed
 from extender.cluster.store import SnapshotStore
-from extender.decoding import RawPod, decode, explained_pod_of
 from extender.decoding.class_annotations import FEATURES, rules_of
+from extender.decoding.decoder import decode
+from extender.decoding.pods import RawPod, explained_pod_of
 from extender.http.app import create_app
 from extender.http.health import Health
 from extender.http.routing import Threads

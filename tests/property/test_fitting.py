@@ -15,12 +15,13 @@ from extender.admission.joining_terms import MAX_REQUIREMENTS, TooManyTermsError
 from extender.admission.merging import Merge
 from extender.admission.namespace_rules import ALLOWED_ANNOTATION, rules_of
 from extender.cluster.store import SnapshotStore
-from extender.decoding import RawPod, decode, explained_pod_of
 from extender.decoding.class_annotations import FEATURES, ISOLATION_LEVELS
+from extender.decoding.decoder import decode
+from extender.decoding.pods import RawPod, explained_pod_of
 from extender.objects import ClassRules, Node, Pod, RuntimeClass, SelectorRequirement, SelectorTerm
 from extender.predicates.node_checks import Policy
 from extender.predicates.node_selector import RequiredNodeAffinity
-from extender.validation import parse_quantity
+from extender.validation.quantity import parse_quantity
 from extender.verbs.explain import explain
 from extender.verbs.explain.candidate_nodes import nodes_of
 from extender.verbs.fitting_classes import as_admitted, best, fit

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from extender.decoding import NodeReader, RawPod, decode, pod_of
+from extender.decoding.decoder import decode
+from extender.decoding.nodes import NodeReader
+from extender.decoding.pods import RawPod, pod_of
 from extender.objects import shape_of
 from extender.predicates.kubelet import KubeletCheck
 from extender.predicates.node_checks import HandlerCheck, Policy

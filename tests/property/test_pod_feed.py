@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from extender.cluster.pod_feed import PodFeed
 from extender.cluster.store import SnapshotStore
-from extender.decoding import decode
+from extender.decoding.decoder import decode
 from extender.decoding.inventory_objects import RawPlacedPod, placed_pod_of
 from extender.metrics import PodsCollector
 from extender.objects import Handler, Node, PlacedPod, RuntimeClass

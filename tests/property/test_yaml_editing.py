@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from extender.cluster.reading_manifests import documents_of
 from extender.cluster.yaml_editing import Edit, dumped, edited, flow
 from extender.cluster.yaml_places import Path
-from extender.decoding import decode
+from extender.decoding.decoder import decode
 from extender.yaml_documents import yaml_documents
 
 #: Words that some reader of YAML takes for something else than text.

@@ -11,7 +11,8 @@ import yaml
 from extender.cluster.manifest_objects import Manifests
 from extender.cluster.reading_manifests import read_manifest
 from extender.cluster.store import SnapshotStore
-from extender.decoding import RawPod, decode, explained_pod_of
+from extender.decoding.decoder import decode
+from extender.decoding.pods import RawPod, explained_pod_of
 from extender.objects import Handler, Node, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.node_checks import Policy
 from extender.reasons import Code

@@ -7,7 +7,9 @@ import pytest
 
 from extender.checks.kubelet_reports import check_kubelets
 from extender.cluster.store import SnapshotStore
-from extender.decoding import DecodeError, NodeReader, RawPod, decode, explained_pod_of
+from extender.decoding.decoder import DecodeError, decode
+from extender.decoding.nodes import NodeReader
+from extender.decoding.pods import RawPod, explained_pod_of
 from extender.predicates.kubelet import KubeletCheck
 from extender.predicates.node_checks import Policy
 from extender.printing.debug_documents import explanation_document

@@ -7,11 +7,14 @@ import msgspec
 import pytest
 
 from extender.cluster.store import SnapshotStore
-from extender.decoding import RawNode, RawRuntimeClass, decode, node_of, runtime_class_of
+from extender.decoding.decoder import decode
+from extender.decoding.nodes import RawNode, node_of
+from extender.decoding.runtime_classes import RawRuntimeClass, runtime_class_of
 from extender.objects import Pod
 from extender.predicates.node_checks import Policy
 from extender.snapshot import Snapshot
-from extender.validation import validate_node_name, validate_runtimeclass
+from extender.validation.name_rules import validate_node_name
+from extender.validation.runtimeclass_rules import validate_runtimeclass
 from extender.verbs.filter import match_names
 from extender.wire.bodies import run_of
 from loadtest import bodies

@@ -16,7 +16,8 @@ from extender.checks.template_nodes import Placing
 from extender.cluster.manifest_objects import Manifests
 from extender.cluster.reading_manifests import load_manifests
 from extender.commands.cluster_state import state_of
-from extender.decoding import DecodeError, RawRuntimeClass, runtime_class_of
+from extender.decoding.decoder import DecodeError
+from extender.decoding.runtime_classes import RawRuntimeClass, runtime_class_of
 from extender.predicates.kubelet import KubeletCheck
 from extender.predicates.node_checks import HandlerCheck, Policy
 from tests.processes import ROOT

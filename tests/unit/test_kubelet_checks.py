@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from extender.cluster.store import SnapshotStore
-from extender.decoding import NodeReader
+from extender.decoding.nodes import NodeReader
 from extender.http.app import create_app
 from extender.http.health import Health
 from extender.http.routing import Threads

@@ -9,7 +9,8 @@ from msgspec import Raw
 
 from extender.cluster.feeds import NodeFeed
 from extender.cluster.store import SnapshotStore
-from extender.decoding import DecodeError, NodeReader, RawNode, decode, node_of
+from extender.decoding.decoder import DecodeError, decode
+from extender.decoding.nodes import NodeReader, RawNode, node_of
 from extender.objects import Features, Pod, RuntimeClass, Shape, shape_of
 from extender.predicates.node_checks import Policy
 from extender.snapshot import Shapes

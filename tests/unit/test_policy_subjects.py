@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from extender.admission.policy_subjects import Subject, pod_subject, template_subject
 from extender.checks.policies import check_policies
-from extender.decoding import DecodeError
+from extender.decoding.decoder import DecodeError
 
 ALLOWED = "runtimeclass-extender/allowed-classes"
 REQUIRED = "runtimeclass-extender/required"

@@ -12,11 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.validation import (
-    amounts_equal_in_pods,
-    canonical_quantity,
-    parse_quantity,
-)
+from extender.validation.quantity import amounts_equal_in_pods, canonical_quantity, parse_quantity
 
 FORMAT = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"

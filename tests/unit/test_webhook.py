@@ -9,7 +9,8 @@ import pytest
 from extender.admission.merging import Merge
 from extender.objects import RuntimeClass
 from extender.undecided import UndecidedError
-from extender.validation import parse_quantity, validate_runtimeclass
+from extender.validation.quantity import parse_quantity
+from extender.validation.runtimeclass_rules import validate_runtimeclass
 from tests.reviews import Response, Webhook, response_of, review
 
 KATA: dict[str, Any] = {

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 import orjson
 
-from extender.decoding import decode
+from extender.decoding.decoder import decode
 from extender.objects import Node, Shape, ShapeId
 from extender.predicates.shape_parts import Wanted
 from extender.snapshot import Shapes, Snapshot

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from extender.decoding import DecodeError
+from extender.decoding.decoder import DecodeError
 from extender.decoding.resource_amounts import allocatable_of
 from extender.objects import Pod, RuntimeClass
 from extender.predicates.resource_fit import (

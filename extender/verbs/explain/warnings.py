@@ -10,7 +10,7 @@ from extender.objects import Pod, RuntimeClass, Taint, Toleration, fields_of
 from extender.predicates.node_selector import UnreadableTerm, conflicting_key
 from extender.predicates.tolerations import TolerationSet
 from extender.reasons import shown
-from extender.validation import amounts_equal_in_pods
+from extender.validation.quantity import same_amounts
 
 #: Keys that say where a node is, not what it runs: a pod's author selects by them, a class hardly.
 _PLACES: Final = (
@@ -164,20 +164,7 @@ def _stale_selector(pod: Pod, runtime_class: RuntimeClass, refused: int) -> Iter
 
 
 def _overhead_is_stale(pod: Pod, runtime_class: RuntimeClass) -> bool:
-    return bool(pod.overhead) and not _same_quantities(pod.overhead, runtime_class.overhead)
-
-
-def _same_quantities(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    return one.keys() == other.keys() and all(
-        _equal(value, other[name]) for name, value in one.items()
-    )
-
-
-def _equal(one: str, other: str) -> bool:
-    try:
-        return amounts_equal_in_pods(one, other)
-    except ValueError:
-        return False
+    return bool(pod.overhead) and not same_amounts(pod.overhead, runtime_class.overhead)
 
 
 def _overhead(pod: Pod, runtime_class: RuntimeClass) -> Iterator[str]:
