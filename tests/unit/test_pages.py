@@ -19,7 +19,7 @@ from extender.http.exchange import Application
 from extender.http.forms import FORM, MAX_FORM_BYTES
 from extender.http.health import Health
 from extender.http.overview_page import CLASSES_A_PAGE, KEEP_SECONDS, MAX_POOLS, OverviewPage
-from extender.http.page_routes import install_pages
+from extender.http.page_routes import install_index, install_pages
 from extender.http.pages import NODES_A_PAGE
 from extender.http.routing import Threads, Turn
 from extender.http.service import Service
@@ -342,9 +342,9 @@ def test_a_page_shows_a_refusal_though_the_cluster_has_not_changed() -> None:
     """What nobody has changed is made once for all who ask, but only that."""
     service, now = service_of(NODES, [KATA]), [0.0]
     app = bare_app()
+    routes = install_debug(app, service, Turn())
     install_index(app, service, of_ops=False)
-    install_pages(app, service, install_debug(app, service, Turn()))
-
+    install_pages(app, service, routes)
     overview = OverviewPage(service, routes, lambda: now[0])
 
     def shown() -> str:
