@@ -9,6 +9,7 @@ It reads as Kubernetes does (sigs.k8s.io/yaml): times stay strings, keys become 
 merges, and of two equal keys the last one counts.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -68,13 +69,22 @@ def yaml_documents(
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = error.problem or error.context or "not understood"
-        raise YamlError(f"{_place(mark)}invalid YAML: {said}") from None
+        raise YamlError(f"{_place(mark)}invalid YAML: {said}{_hint(text)}") from None
     except yaml.reader.ReaderError as error:
         raise YamlError(f"invalid YAML: {error.reason}, at byte {error.position}") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         if isinstance(error, YamlError):
-            raise
+            raise YamlError(f"{error}{_hint(text)}") from None
         raise YamlError(f"invalid YAML: {' '.join(str(error).split())}") from None
+
+
+#: An action of Go's text/template, as charts of Helm have them.
+_ACTION: Final = re.compile(rb"\{\{.*?\}\}")
+
+
+def _hint(text: bytes) -> str:
+    """What to do about a chart's template, which is no YAML before it is rendered."""
+    return "; a template must be rendered first (helm template)" if _ACTION.search(text) else ""
 
 
 def _place(mark: Any) -> str:

@@ -71,6 +71,16 @@ def test_a_time_in_yaml_stays_the_string_it_is(tmp_path: Path) -> None:
     ("text", "said"),
     [
         pytest.param("- a\n- b\n", "expected an object, got list", id="a list of words"),
+        pytest.param(
+            "kind: Pod\nmetadata: {name: {{ .Release.Name }}}\n",
+            "a template must be rendered first (helm template)",
+            id="a template's value",
+        ),
+        pytest.param(
+            "kind: Pod\n{{- if .Values.on }}\nspec: {}\n{{- end }}\n",
+            "a template must be rendered first (helm template)",
+            id="a template's block",
+        ),
         pytest.param("kind: [", "line 2, column 1: invalid YAML", id="unfinished"),
         pytest.param("a: \x00", "invalid YAML", id="control character"),
         pytest.param("kind: 5\n", "kind: expected `str`", id="kind of a wrong type"),
