@@ -6,6 +6,7 @@ kubeconfigs are put in place of those that a real cluster has.
 
 import base64
 import http.client
+import itertools
 import json
 import re
 import ssl
@@ -208,9 +209,11 @@ def test_the_service_may_change_one_annotation_of_a_pod_and_nothing_else(
         finally:
             connection.close()
 
-    # The policy is enforced a moment after it was created.
+    # The policy is enforced a moment after it was created; what comes before changes the pod, and
+    # asking for the same again would change nothing.
+    values = map(str, itertools.count())
     image: Json = {"spec": {"containers": [{"name": "c", "image": "registry.example/other"}]}}
-    until(lambda: patch({"metadata": {"labels": {"a": "b"}}})[0] == 422)
+    until(lambda: patch({"metadata": {"labels": {"a": next(values)}}})[0] == 422)
     for refused, reason in (
         (image, "may not change a pod's spec"),
         ({"metadata": {"labels": {"c": "d"}}}, "may not change a pod's labels"),
