@@ -33,7 +33,7 @@ _SERVICE_LINK: Final = re.compile(
     r"|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
 )
 
-#: NAME_PORT, which a person could have written too, has a URL as its value.
+#: NAME_PORT, which could also be a person's, has a URL as its value.
 _LINKED_PORT: Final = re.compile(r"(?:tcp|udp|sctp)://.*", re.DOTALL)
 
 
@@ -75,7 +75,7 @@ def check_spelling(names: Sequence[str], known: Collection[str]) -> None:
 
 
 def _nearest(name: str, known: Collection[str]) -> str | None:
-    """The one that was probably meant; the prefix, which all have, is not compared."""
+    """The variable that was probably meant; the common prefix is not compared."""
     rest = name.removeprefix(PREFIX)
     rests = sorted(each.removeprefix(PREFIX) for each in known)
     without_command = [each for each in rests if each.endswith(f"_{rest}")]

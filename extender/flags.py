@@ -20,12 +20,12 @@ EXIT_USAGE: Final = 2
 _TRUE: Final = frozenset({"1", "t", "true"})
 _FALSE: Final = frozenset({"0", "f", "false"})
 
-#: The longest misspelt word that is compared: the time grows with the square of its length.
+#: The longest word that is compared with known ones: the time grows with the square of its length.
 _MAX_COMPARED: Final = 100
 
 
 class UsageError(Exception):
-    """Something the person at the command line can mend; one line."""
+    """A mistake that the person at the command line can correct; one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Address:
 
 
 def words_meant(words: Iterable[str], known: Iterable[str]) -> str:
-    """What may have been meant by the first of the words that looks like a known one.
+    """A suggestion for the first of the words that resembles a known one.
 
     It ends a sentence; empty where none of the words does.
     """
@@ -158,7 +158,7 @@ class CommandParser(argparse.ArgumentParser):
     def read(self, words: Sequence[str]) -> argparse.Namespace:
         """The flags of a command line; what is wrong ends the program.
 
-        As parse_args does, which does not say what an unknown flag may have been meant for.
+        As parse_args does, but with a suggestion for an unknown flag.
         """
         flags, unknown = self.parse_known_args(words)
         if unknown:

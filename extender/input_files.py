@@ -1,4 +1,4 @@
-"""Reads files that a person named: regular ones of bounded size, and pipes that do not stay silent.
+"""Reads the files that a flag names: regular ones of bounded size, and pipes with a time limit.
 
 Anything else, such as a device or a socket, may block for ever or never end.
 """

@@ -36,7 +36,7 @@ def class_label(name: str, known: Mapping[str, object]) -> str:
     return name if name in known else UNKNOWN
 
 
-# A _created series beside each counter doubles the series and answers no question.
+# A _created series beside each counter would double the series and answer no question.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
@@ -271,5 +271,5 @@ class PodsCollector(Collector):
         return usage
 
 
-#: So many verdicts more than there are groups are kept.
+#: How many more verdicts are kept than there are groups.
 _FEW_GROUPS: Final = 1024

@@ -56,7 +56,7 @@ _FEW: Final = 16
 def text_of(name: bytes) -> str:
     """The text of a name, which is the content of its JSON string.
 
-    A name from a manifest may be none: it is taken as it stands.
+    A name from a manifest may be no JSON string: it is taken as it is.
     """
     if b"\\" in name:
         with contextlib.suppress(orjson.JSONDecodeError):
@@ -147,7 +147,7 @@ class Engine(Protocol):
         """See tally."""
 
     def table(self) -> NameTable | None:
-        """An empty table; None where a dictionary is as good."""
+        """An empty table; None where a dictionary is as fast."""
 
 
 class PythonEngine:
@@ -219,7 +219,7 @@ QUICK_RUN_BYTES: Final = _engine.quick_bytes
 
 
 def tally(codes: bytes, kinds: int) -> Mapping[int, int]:
-    """How often each code that occurs does; codes are below `kinds`."""
+    """The count of each code that occurs; codes are below `kinds`."""
     return _engine.tally(codes, kinds)
 
 
@@ -235,7 +235,7 @@ class _Numbers(dict[bytes, ShapeId]):
 class NodeIndex:
     """Node name → id of its shape, at least 1; a name it does not have is UNKNOWN.
 
-    It is no dictionary, so that every change of a name also changes the engine's table.
+    It is not a dict, so that every change of a name also changes the engine's table.
     """
 
     __slots__ = ("_numbers", "_table")

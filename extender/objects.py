@@ -42,7 +42,7 @@ class Taint:
 
 
 class Namespace(NamedTuple):
-    """What a Namespace says of itself."""
+    """The labels and annotations of a Namespace."""
 
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
@@ -142,7 +142,7 @@ class PodResources:
 
 
 class KubeletNeeds(NamedTuple):
-    """What a pod asks of its kubelet, which rejects the pod after binding where it can't have it.
+    """What a pod needs of its kubelet, which otherwise rejects the pod after binding.
 
     system is spec.os.name, None where there is no spec.os; system_label the pod's *label*
     kubernetes.io/os, None without one. strict_groups: spec.securityContext.supplementalGroupsPolicy
@@ -156,13 +156,13 @@ class KubeletNeeds(NamedTuple):
 
 
 class Kubelet(NamedTuple):
-    """What of a node's kubelet decides whether it takes a pod, and no more than that.
+    """The parts of a node's kubelet that decide whether it accepts a pod.
 
-    system is its operating system, "" where the node does not tell. rejects_strict_groups: it is
-    one that rejects supplementalGroupsPolicy Strict. may_lack_user_namespaces is its minor version
-    ("v1.32") where it reports user namespaces that it may have switched off, else "".
-    declared_features are those of status.declaredFeatures that may decide where a pod goes, None
-    where the node declares none at all.
+    system is its operating system, "" where the node does not report it. rejects_strict_groups: it
+    rejects supplementalGroupsPolicy Strict. may_lack_user_namespaces is its minor version ("v1.32")
+    where it reports user namespaces that it may have switched off, else "". declared_features are
+    those of status.declaredFeatures that may decide where a pod goes, None where the node declares
+    none at all.
     """
 
     system: str = ""
@@ -175,16 +175,16 @@ class Kubelet(NamedTuple):
         return self.system == WINDOWS
 
 
-#: What a pod needs declared with hostNetwork together with `hostUsers: false`, and with a container
-#: that has a restart rule of the action RestartAllContainers. No other feature decides where a pod
-#: is scheduled (component-helpers/nodedeclaredfeatures/features, v1.36.2).
+#: The features that a node must declare for a pod with hostNetwork and `hostUsers: false`, and for
+#: one with a container whose restart rule has the action RestartAllContainers. No other feature
+#: decides where a pod is scheduled (component-helpers/nodedeclaredfeatures/features, v1.36.2).
 HOST_NETWORK_USERS: Final = "UserNamespacesHostNetworkSupport"
 RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
 DECIDING_FEATURES: Final = frozenset({HOST_NETWORK_USERS, RESTART_ALL})
 
 
 class PodState(NamedTuple):
-    """How far a pod has come, as explain tells it first; "" stands for what is absent.
+    """The state of a pod, which explain shows first; "" stands for what is absent.
 
     gates are the names of its scheduling gates, deleted_at is metadata.deletionTimestamp, isolation
     is what its annotation asks for, a level or not.
@@ -289,7 +289,7 @@ class RuntimeClass:
 
     @property
     def isolation(self) -> str:
-        """How well it keeps its pods apart from the node, in a word; "" where it does not say."""
+        """The isolation level of its pods; "" where the class states none."""
         return self.rules.isolation if self.rules else ""
 
     def same_as(self, other: "RuntimeClass") -> bool:
@@ -301,15 +301,15 @@ class RuntimeClass:
 class Pod:
     """A pod as the verbs see it. Compared by its fields, and no key.
 
-    kubelet_needs is None for most pods, which need nothing that a kubelet rejects them for.
-    group is NAMESPACE/NAME of the PodGroup that it is scheduled with, "" for most pods.
-    What follows it is read for explain only: sets_host_users tells that spec.hostUsers is there,
-    true or false, declared_needs are the features that its node has to declare, is_marked tells
-    that a container asks for MARK, resources is None where they were not read.
-    node_affinity is None where the pod has no required node affinity; an empty tuple is one
-    that matches nothing (component-helpers/scheduling/corev1/nodeaffinity, v1.36.2).
-    uses has the words for what it uses (decoding.used_features), None where nobody has looked: the
-    verbs look only where the pod's class says what its pods can't use.
+    kubelet_needs is None for most pods, which need nothing that a kubelet rejects them for. group
+    is NAMESPACE/NAME of the PodGroup that it is scheduled with, "" for most pods. The fields after
+    it are read for explain only: sets_host_users: spec.hostUsers is there, true or false;
+    declared_needs: the features that its node has to declare; is_marked: a container asks for MARK;
+    resources: None where they were not read. node_affinity is None where the pod has no required
+    node affinity; an empty tuple is one that matches nothing
+    (component-helpers/scheduling/corev1/nodeaffinity, v1.36.2). uses has the words for what it uses
+    (decoding.used_features), None where they were not read: the verbs read them only where the
+    pod's class says what its pods can't use.
     """
 
     namespace: str = ""
@@ -339,11 +339,11 @@ class Pod:
 
 
 class PlacedPod(NamedTuple):
-    """A pod as the cluster has it: what it runs with, where, and since when.
+    """A pod of the cluster: its RuntimeClass, its node, and the times of its creation and binding.
 
-    node is empty where it is bound to none, finished whether it will never run again. Times are
-    RFC 3339 in UTC, empty where they are not told; bound is when it was given its node. Overhead
-    and nodeSelector are those it carries. No key, since they are mappings.
+    node is empty where it is bound to none, finished whether it will never run again. Times are RFC
+    3339 in UTC, empty where unknown; bound is the time when it got its node. Overhead and
+    nodeSelector are those it carries. No key, since they are mappings.
     """
 
     namespace: str

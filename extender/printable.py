@@ -1,7 +1,7 @@
 """The one place that makes text safe for a terminal and a log: a line stays one line.
 
 Names, paths and messages of other programs may hold line breaks, escape sequences that move a
-cursor or change colours, marks that turn the direction of writing, and halves of characters.
+cursor or change colours, marks that change the direction of writing, and lone surrogates.
 """
 
 

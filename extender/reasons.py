@@ -58,7 +58,7 @@ class Reason:
 
     @property
     def detail(self) -> str:
-        """What stands in parentheses; the whole text where nothing does."""
+        """The text within the parentheses; the whole text where there are none."""
         return self.text[len(self.plain) + 2 : -1] if self.is_detailed else self.text
 
     @property

@@ -19,12 +19,12 @@ MAX_NAME: Final = 253
 #: Pods remembered: 100,000 at about 400 bytes each are 40 MB.
 MAX_PODS: Final = 100_000
 
-#: Pods of which is remembered why: more than a page lists. It takes up to 4 KB each.
+#: The number of pods whose reasons are remembered: more than a page lists, at up to 4 KB each.
 MAX_TOLD: Final = 100
 
 
 #: kube-scheduler tries a group of pods in one placement after the other. A member that passed so
-#: short a time ago and is refused in the next placement is no pod without a node.
+#: short a time ago and is refused in the next placement does not count as a pod without a node.
 PLACEMENT_SECONDS: Final = 2.0
 
 #: Members of groups that have just passed.
@@ -46,7 +46,7 @@ Reasons = tuple[tuple[int, str], ...]
 class RefusedPod:
     """A pod that a filter call left without a node; at is the clock's time of the last refusal.
 
-    requirements is a pod without a name that requires the same; None where it was too large to
+    requirements is a nameless pod with the same requirements; None where they were too large to
     keep.
     """
 
@@ -82,7 +82,7 @@ class RefusedPods:
         self._reasons: OrderedDict[str, Reasons] = OrderedDict()
         self._shared: dict[object, Pod] = {}
         self._members: OrderedDict[str, float] = OrderedDict()
-        #: How often what is remembered has changed.
+        #: A number that changes with the remembered pods.
         self.changes = 0
 
     def __len__(self) -> int:
@@ -154,7 +154,7 @@ class RefusedPods:
         return self._clock()
 
     def reasons(self, key: str) -> Reasons:
-        """Why the pod was refused last; known of the last MAX_TOLD."""
+        """Why the pod was last refused; known for the last MAX_TOLD pods."""
         return self._reasons.get(key, ())
 
     def get(self, key: str) -> RefusedPod | None:
@@ -177,7 +177,7 @@ class RefusedPods:
                 self._members.popitem(last=False)
 
     def pods(self) -> list[RefusedPod]:
-        """Those still remembered, the oldest refusal first."""
+        """The remembered pods, the oldest refusal first."""
         oldest = self._clock() - FORGET_SECONDS
         with self._lock:
             while self._pods:

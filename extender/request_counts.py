@@ -70,7 +70,7 @@ class VerbCounts:
 class RequestsCollector(Collector):
     """Requests by verb: how many, how long they took, how many nodes they were about.
 
-    early has those turned away before they reached a verb, whose label is `other`.
+    early counts those that were refused before they reached a verb; their label is `other`.
     """
 
     def __init__(self, prefix: str, other: str) -> None:

@@ -94,7 +94,7 @@ class _Memo:
     by_tolerations: dict[_PodKey, VerdictTable] = field(default_factory=dict)
 
     def with_table(self, key: _TableKey, table: VerdictTable) -> "_Memo":
-        """With one more table, or only that one where all together would be too much."""
+        """With one more table, or only with that one where all together would be too many."""
         before = self.tables.get(key)
         count = self.reasons + len(table.reasons) - (len(before.reasons) if before else 0)
         if (before is None and len(self.tables) >= MAX_TABLES) or count > MAX_REASONS:
@@ -134,8 +134,8 @@ class Shapes:
     ) -> VerdictTable:
         """The verdict of every shape for this pod and class; from any thread.
 
-        Two pods share a table when their tolerations tolerate the same of the taints that exist
-        here, whatever else is written in them.
+        Two pods share a table when their tolerations tolerate the same taints of those that exist
+        here, however they are written.
         """
         key = (runtime_class, pod.tolerations, pod.features, pod.kubelet_needs, policy)
         table = self._memo.by_tolerations.get(key)
@@ -177,7 +177,7 @@ class NodeTable:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What is known of the cluster. Readers keep it as long as they need it."""
+    """The known state of the cluster. Readers keep it as long as they need it."""
 
     table: NodeTable = field(default_factory=NodeTable)
     shapes: Shapes = field(default_factory=Shapes)

@@ -19,7 +19,7 @@ _INSTEAD = (
 
 @contextlib.contextmanager
 def standard_streams(program: str) -> Iterator[None]:
-    """Have all three streams, whatever the shell did to them, and end without a word of Python's.
+    """Provide all three streams, whatever the shell did to them, and keep Python silent at exit.
 
     Raises SystemExit(2), with one line before it, when what was printed could not be written.
     """

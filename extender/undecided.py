@@ -11,7 +11,7 @@ class UndecidedError(Exception):
 
 
 class WouldWaitError(Exception):
-    """The answer would have to wait for something, and the caller must not wait."""
+    """The answer would have to wait, and the caller does not allow it."""
 
 
 def not_synced(what: str) -> UndecidedError:

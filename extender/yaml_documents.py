@@ -17,7 +17,7 @@ import msgspec
 import yaml
 from msgspec import Raw
 
-#: The deepest nesting of lists and objects; those of Kubernetes have about 20 levels.
+#: The deepest nesting of lists and objects; Kubernetes objects have about 20 levels.
 MAX_DEPTH: Final = 200
 
 #: Characters of one object with its aliases expanded; a value counts one more than its length, a
@@ -256,7 +256,7 @@ class _Builder:
 
     def _keep(self, anchor: str, value: Any, size: int, height: int) -> None:
         self._anchors[anchor] = (value, size, height)
-        # What has an anchor stays in memory.
+        # A value with an anchor stays in memory.
         self._kept += size
         if self._kept > MAX_ALIASED_SIZE:
             raise self._error(f"anchors are on more than {MAX_ALIASED_SIZE} characters")

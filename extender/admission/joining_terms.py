@@ -1,8 +1,8 @@
 """The terms of a RuntimeClass joined with those of a pod's required node affinity.
 
-Terms are alternatives, so that both hold where every one of the pod's is joined with every one of
-the class's. A term of the pod that has one of the class's within it holds already: so what was
-joined once is not joined again.
+Terms are alternatives, so for both lists to hold, each of the pod's terms is joined with each of
+the class's. A term of the pod that already contains one of the class's is left as it is: a second
+admission changes nothing.
 """
 
 from collections.abc import Iterator, Sequence, Set
@@ -17,8 +17,8 @@ from extender.objects import (
 )
 from extender.predicates.shape_parts import readable_terms, requirements_in
 
-#: Requirements that a pod may come to have, and the characters of their keys and values: more than
-#: a Pod in etcd can hold, which takes 1.5 MiB a request.
+#: The limits of a joined pod: its requirements, and the characters of their keys and values. A Pod
+#: in etcd can't hold as many, since etcd takes 1.5 MiB a request.
 MAX_REQUIREMENTS: Final = 10_000
 MAX_CHARACTERS: Final = 2**21
 
@@ -69,9 +69,9 @@ def _with_class(
     of_class: Sequence[SelectorTerm],
     required: Sequence[Set[NodeRequirement]],
 ) -> Iterator[SelectorTerm]:
-    """The terms that stand for one of the pod's; required has what each of the class's requires."""
+    """The terms that replace one of the pod's; required: what each of the class's requires."""
     if _is_empty(term):
-        # It matches no node; joined it would match some.
+        # The term matches no node; joined with another it would match some.
         yield term
         return
     own = frozenset(requirements_in(term))

@@ -40,7 +40,7 @@ _BLANKS: Final = (
     "\u2028\u2029\u202f\u205f\u3000"
 )
 
-#: Names told of those that are allowed; an annotation may hold thousands.
+#: The number of allowed names that a message lists; an annotation may hold thousands.
 _NAMED: Final = 20
 
 
@@ -56,7 +56,8 @@ class NamespaceRules:
     """The rules of one namespace.
 
     default: "" where the namespace names none, NO_DEFAULT where its pods get none. allowed: None
-    for any class. required_text: what the annotation says, for whoever looks for a typing error.
+    for any class. required_text: what the annotation says, for a person who looks for a typing
+    error.
     """
 
     namespace: str
@@ -66,12 +67,12 @@ class NamespaceRules:
 
     @property
     def required(self) -> bool:
-        """Whether a pod must name a class; what can't be read opens nothing."""
+        """Whether a pod must name a class; an unreadable annotation counts as "true"."""
         return self.required_text not in _NOT_REQUIRED
 
     @property
     def is_readable(self) -> bool:
-        """Whether the annotation `required` is one of the words it may be."""
+        """Whether the annotation `required` has one of the values that it may have."""
         return self.required_text in (*_NOT_REQUIRED, _TRUE)
 
     @property
@@ -124,6 +125,6 @@ def rules_of(namespace: str, annotations: Mapping[str, str]) -> NamespaceRules:
 
 
 def _quoted(names: tuple[str, ...]) -> str:
-    """The names as they are told; "" without any."""
+    """The names as a message lists them; "" without any."""
     listed = ", ".join(f'"{shown(each)}"' for each in names[:_NAMED])
     return f"{listed} and {len(names) - _NAMED} more" if len(names) > _NAMED else listed

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _NULL: Final = Raw(b"null")
 
-#: What a container's resources hold amounts in.
+#: The fields of a container's resources that hold amounts.
 AMOUNTS: Final = ("requests", "limits")
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
@@ -133,7 +133,7 @@ class ReviewedPod:
         raw = _read(self._spec.tolerations, list[RawTimedToleration | None], "Pod.spec.tolerations")
         if raw is None:
             return None
-        # Equal ones share one object, since half a million of them fit into a pod.
+        # Equal tolerations share one object, since half a million of them fit into a pod.
         known: dict[Toleration, Toleration] = {}
         return [known.setdefault(each, each) for each in timed_tolerations_of(raw)]
 
@@ -152,7 +152,7 @@ class ReviewedPod:
         )
 
     def affinity(self) -> tuple[Mapping[str, Raw], Mapping[str, Raw]]:
-        """What stands in its affinity and in its nodeAffinity; nothing where one is not there."""
+        """The fields of its affinity and of its nodeAffinity; none where one of them is absent."""
         place = "Pod.spec.affinity"
         affinity = _read(self._spec.affinity, dict[str, Raw], place) or {}
         of_nodes = affinity.get("nodeAffinity", _NULL)

@@ -1,9 +1,9 @@
 """Whether an extender takes OpportunisticBatching from pods that profit by it.
 
 Any extender switches it off for all profiles (framework/runtime/framework.go,
-computeBatchablePlugins). That matters where pods have a signature to be compared by, which they
-have not while PodTopologySpread has default constraints (podtopologyspread/plugin.go, SignPod), as
-it has unless it is told otherwise. All of v1.36.2.
+computeBatchablePlugins). That matters where pods have a signature to be compared by. They have none
+while PodTopologySpread has default constraints (podtopologyspread/plugin.go, SignPod), which is so
+unless the configuration removes them. All of v1.36.2.
 """
 
 from collections.abc import Iterator, Mapping

@@ -63,7 +63,7 @@ def _selector(entries: Iterable[Entry]) -> str:
     return ",".join(f"{shown(key)}={shown(value)}" for key, value in entries)
 
 
-#: For how many classes reasons are worked out, each of which takes a look at every shape.
+#: The number of classes for which reasons are worked out; each costs a look at every shape.
 _MAX_REASONS: Final = 50
 
 
@@ -247,7 +247,8 @@ def check_tolerations(
 
 
 def _is_of_use(toleration: Toleration, taints: Iterable[Taint]) -> bool:
-    # A toleration of any key is meant for all taints, one of a condition for what comes at times.
+    # A toleration without a key is meant for all taints, and one of a condition taint for a state
+    # that comes and goes.
     if not toleration.key or is_condition_taint(Taint(toleration.key)):
         return True
     tolerates: Callable[[Taint], bool] = TolerationSet([toleration]).tolerates

@@ -2,8 +2,8 @@
 
 cmd/kube-scheduler/app/options/options.go (ApplyTo, createKubeConfig) and BuildConfigFromFlags of
 client-go's tools/clientcmd, v1.36.2: with --config, kube-scheduler does not read its --kubeconfig
-flag; with no clientConnection.kubeconfig it takes the service account of its pod, and outside of
-one ends.
+flag; with no clientConnection.kubeconfig it takes the service account of its pod, and exits where
+it runs outside of one.
 """
 
 from collections.abc import Iterator, Mapping

@@ -44,7 +44,7 @@ def read_list(document: Mapping[str, Any], key: str, place: str = "") -> Sequenc
 
 
 def profiles_of(document: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[str, Any]]]:
-    """(place, profile), of which there is one also where the file has none."""
+    """Pairs of place and profile; a file without profiles has the default one."""
     profiles = [
         (f"profiles[{index}]", read_object(each, f"profiles[{index}]"))
         for index, each in enumerate(read_list(document, "profiles"))

@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Severity(StrEnum):
-    """error: pods don't run, or run where they must not. warning: that may be. advice: better."""
+    """error: pods don't run, or run where they must not; warning: they may; advice: a hint."""
 
     ERROR = "error"
     WARNING = "warning"

@@ -38,11 +38,11 @@ _REFUSED: Final = "admission refuses each pod: "
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What admission goes by.
+    """The settings that admission is simulated with.
 
     namespace_rules is None where nobody knows them. default_class: pods that name no class get the
-    default of the cluster, as webhook --default-class gives it; that of their namespace they get
-    wherever the namespace names one. fitted: what webhook --fit gives, None without.
+    default of the cluster, as webhook --default-class gives it; they get that of their namespace
+    wherever it names one. fitted: what webhook --fit gives, None without.
     """
 
     runtime_classes: Mapping[str, RuntimeClass]
@@ -51,7 +51,7 @@ class Admission:
     fitted: Callable[[ReviewedPod, str], Given | None] | None = None
 
     def given(self, pod: ReviewedPod, namespace: str) -> str | AdmissionRefusal | None:
-        """The class that a pod is given which names none. Raises DecodeError."""
+        """The class that is given to a pod that names none. Raises DecodeError."""
         if pod.runtime_class_name is not None:
             return None
         given = self.fitted(pod, namespace) if self.fitted else None

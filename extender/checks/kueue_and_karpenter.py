@@ -1,10 +1,10 @@
 """Kueue's ResourceFlavors and Karpenter's NodePools against the classes they look meant for.
 
 Neither looks at RuntimeClasses: Kueue puts a flavor's nodeLabels into the pods of a job, Karpenter
-makes nodes with a pool's labels and taints. Whether that agrees with a class, nobody else checks.
+makes nodes with a pool's labels and taints. No other tool checks whether that agrees with a class.
 
-An offer is meant for a class that has its name, that asks for a label that it gives, or that asks
-for another value of a label than it gives, where no class asks for the one that it gives.
+An offer is taken to be meant for a class in three cases: it has the class's name; it gives a label
+that the class asks for; it gives another value of such a label, and no class asks for that value.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -66,13 +66,13 @@ class _RawOffer(Struct):
     spec: _Spec | None = None
 
 
-#: Classes named in a finding; kata-deploy alone makes 18 with one selector.
+#: The number of classes that a finding names; kata-deploy alone creates 18 with one selector.
 _NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Nodes that something offers: what they are labelled with, and their taints.
+    """The nodes that an object offers: their labels and their taints.
 
     requirements: (key, operator, values) of labels that a node of a pool may have, in order.
     tolerations: what is given to every pod that gets there.
@@ -88,7 +88,7 @@ class Offer:
     tolerations: tuple[Toleration, ...] = ()
 
     def values(self, key: str) -> Collection[str]:
-        """The values of a label that its nodes are said to have; none where it says nothing."""
+        """The values of a label that its nodes will have; none where the offer does not say."""
         if key in self.labels:
             return (self.labels[key],)
         return {
@@ -99,7 +99,7 @@ class Offer:
         }
 
     def excludes(self, key: str, value: str) -> Place | None:
-        """Where it says that no node of it has this label; None where it does not."""
+        """The place that says that none of its nodes has this label; None where there is none."""
         if self.labels.get(key, value) != value:
             return (*self.labels_at, key)
         for index, (wanted, operator, values) in enumerate(self.requirements):

@@ -36,9 +36,9 @@ def ignores_mark(extender: Mapping[str, Any]) -> bool:
 
 
 def schedulers_that_wait(document: Mapping[str, Any]) -> Mapping[str, bool]:
-    """The names of the configuration's schedulers: whether their marked pods fit no node.
+    """For each scheduler name of the configuration whether its marked pods fit no node.
 
-    What extenders have kube-scheduler ignore takes the place of a profile's own ignoredResources.
+    The resources that extenders have kube-scheduler ignore replace a profile's ignoredResources.
     """
     managed = [
         each

@@ -1,4 +1,4 @@
-"""Whether the pods that kube-scheduler should ask about are marked, and who stumbles over it."""
+"""Whether the pods that kube-scheduler should ask about are marked, and what the mark breaks."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -87,7 +87,7 @@ def check_marks(
     extenders: Iterable[tuple[str, Mapping[str, Any]]],
     pods: Iterable[Pod],
 ) -> Iterator[Finding]:
-    """Pods without a node that this kube-scheduler asks nobody about, or can't place.
+    """Pods without a node that this kube-scheduler asks no extender about, or can't place.
 
     Raises SchedulerConfigError.
     """

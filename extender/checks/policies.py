@@ -15,7 +15,7 @@ from extender.admission.policy_subjects import Subject
 from extender.checks.finding import Finding, Severity
 from extender.reasons import shown
 
-#: Pods and workloads named where a finding is about many.
+#: The number of pods and workloads that a finding about many names.
 _NAMED: Final = 50
 
 
@@ -29,7 +29,7 @@ class PolicyCheck:
         self.judged = 0
 
     def judge(self, subject: Subject) -> None:
-        """The same subject may come twice, as in a list that began again."""
+        """The same subject may come twice, for example from a list that was begun again."""
         self.judged += 1
         rules = self._rules.get(subject.namespace)
         if rules is None:

@@ -8,8 +8,8 @@ from extender.verbs.class_index import ClassIndex
 def untainted_special_nodes(snapshot: Snapshot, check: HandlerCheck) -> list[str]:
     """The untainted nodes that cost a plain pod more than another untainted one, by name.
 
-    Of those prioritize keeps plain pods away (verbs.prioritize). Where all cost the same there is
-    nothing to prefer.
+    The prioritize verb keeps plain pods away from these (verbs.prioritize). Where all cost the same
+    there is nothing to prefer.
     """
     index = ClassIndex(snapshot.runtime_classes.values(), check)
     costs = {

@@ -2,8 +2,8 @@
 
 The fields of kube-scheduler/config/v1 types.go and component-base/config/v1alpha1 types.go, the
 values of pkg/scheduler/apis/config/validation/validation.go, v1.36.2. kube-scheduler decodes v1
-strictly: a key that is no field, in another case too, is refused as a wrong type is. Null is the
-same as no field, except for durations. The arguments of plugins are not looked at.
+strictly: an unknown key, also a known one in another case, is refused, and so is a wrong type. Null
+is the same as an absent field, except for durations. The arguments of plugins are not looked at.
 """
 
 import base64
@@ -66,7 +66,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_whole(value: object, bits: int) -> bool:
-    """3.0 is whole: from YAML it comes to JSON, which kube-scheduler reads, as 3."""
+    """3.0 counts as whole: kube-scheduler turns YAML into JSON first, where it becomes 3."""
     if not isinstance(value, int | float) or not _is_number(value) or value != int(value):
         return False
     bound: int = 2 ** (bits - 1)
@@ -189,7 +189,7 @@ def check_strict_fields(
 
 
 def duplicate_keys(places: Sequence[str]) -> Iterator[Finding]:
-    """places: where in the file a key stands a second time in one object."""
+    """places: the places in the file where a key stands a second time in one object."""
     for place in places:
         yield Finding(
             Severity.ERROR,

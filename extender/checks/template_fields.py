@@ -20,7 +20,7 @@ class Template:
     """The pod of an object: `pod` has metadata and spec, and stands at `place` of the object.
 
     namespace is the object's, or the one that it will be created in. exempt: the rules of its
-    namespace are not for it (admission.policy_subjects).
+    namespace do not apply to it (admission.policy_subjects).
     """
 
     kind: str
@@ -35,9 +35,9 @@ class Template:
         return (*self.place, "spec", *path)
 
     def asking(self, resource: str) -> Place:
-        """The container that asks for most of a resource, else the list of them.
+        """The container with the largest request for a resource, else the list of containers.
 
-        The amounts are readable: they have been read before.
+        The amounts are known to be readable.
         """
         most, found = -1, self.spec("containers")
         for place, container in self._containers():

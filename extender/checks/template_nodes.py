@@ -15,10 +15,10 @@ from extender.snapshot import Snapshot
 from extender.verbs.explain import Explanation, explain
 from extender.verbs.explain.candidate_nodes import nodes_of
 
-#: Explanations remembered: of thousands of templates most ask for the same.
+#: The number of explanations that are remembered: most of thousands of templates ask for the same.
 _REMEMBERED: Final = 256
 
-#: Reasons told of the nodes of a DaemonSet.
+#: The number of reasons listed for the nodes of a DaemonSet.
 _NAMED: Final = 5
 
 
@@ -37,7 +37,7 @@ class Placing:
         return self._snapshot.shapes.taints
 
     def explain(self, pod: Pod, runtime_class: RuntimeClass | None) -> Explanation:
-        """As the explain verb; of equal pods one answer."""
+        """The explain verb's answer, which equal pods share."""
         nameless = replace(pod, namespace="", name="", uid="")
         key = f"{runtime_class.name if runtime_class else ''} {nameless!r}"
         found = self._known.get(key)

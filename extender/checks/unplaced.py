@@ -1,4 +1,4 @@
-"""Why the pods of a template fit no node: what they would fit without, if there is anything."""
+"""Why the pods of a template fit no node: which of its fields to leave out so that they fit."""
 
 import re
 from collections import Counter
@@ -17,13 +17,14 @@ from extender.verbs.explain.warnings import toleration_json
 
 _EVERY_TAINT: Final = Toleration(operator="Exists")
 
-#: Words for what pods use that are fields of their spec.
+#: The words of class_annotations.FEATURES that are fields of a pod's spec.
 _SPEC_FIELDS: Final = ("hostNetwork", "hostPID", "hostIPC")
 
 #: What the reason says of the first resource that is lacking.
 _LACKING: Final = re.compile(r"Insufficient ([^:;]+)")
 
-#: Entries of the pod's nodeSelector that are left out one by one; a pod may have thousands.
+#: The number of the pod's nodeSelector entries that are left out one by one; a pod may have
+#: thousands.
 _TRIED: Final = 5
 
 
@@ -79,7 +80,7 @@ def _unsupported(case: _Case) -> Iterator[Found]:
 
 
 def _state(case: _Case) -> Iterator[Found]:
-    """Nodes that would do are cordoned, not ready, full: no fault of the template."""
+    """The nodes that match are cordoned, not ready or full: no fault of the template."""
     keys = {each.key for each in case.placing.taints if is_condition_taint(each)}
     conditions = (Toleration(key, "Exists") for key in sorted({UNSCHEDULABLE_TAINT_KEY, *keys}))
     feasible = case.without(tolerations=(*case.pod.tolerations, *conditions)).feasible
@@ -116,7 +117,7 @@ def _taints(case: _Case) -> Iterator[Found]:
 
 
 def _labels(case: _Case) -> Iterator[Found]:
-    """What the pod itself asks of labels: one entry, all of them, its affinity."""
+    """The labels that the pod itself asks for: one entry, all of them, its affinity."""
     selector, template = case.pod.node_selector, case.template
     of_class = dict(case.runtime_class.node_selector) if case.runtime_class else {}
     own = [key for key in selector if key not in of_class]
@@ -182,7 +183,7 @@ def _features(case: _Case) -> Iterator[Found]:
 
 
 def _kubelet(case: _Case) -> Iterator[Found]:
-    """What only the kubelet looks at, and what nodes declare."""
+    """The requirements that only the kubelet checks, and the features that nodes declare."""
     needs, template = case.pod.kubelet_needs, case.template
     feasible = case.without(kubelet_needs=None, declared_needs=frozenset[str]()).feasible
     if not feasible:
@@ -224,7 +225,7 @@ def _resources(case: _Case) -> Iterator[Found]:
 
 
 def _anything(case: _Case) -> Found:
-    """Several things together, or the class itself."""
+    """Several causes together, or the class itself."""
     name = case.pod.runtime_class_name
     return case.found(
         "fits_nowhere",

@@ -1,4 +1,4 @@
-"""How to reach a cluster and as whom: read by the kubernetes package, and again when it changes.
+"""The address and credentials of a cluster, read by the kubernetes package and again on changes.
 
 The package is imported only when a cluster is asked for: importing it takes a fifth of a second.
 """
@@ -20,7 +20,7 @@ _LOG: Final = logging.getLogger(__name__)
 #: Where Kubernetes mounts a service account (pkg/serviceaccount, v1.36.2).
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
-#: A hundred and more clusters of 100 KB each, certificates included.
+#: Enough for a hundred clusters of 100 KB each, certificates included.
 _MAX_CONFIG_BYTES: Final = 16 * 2**20
 
 #: The shortest time between two loads of the credentials, which a 401 causes.
@@ -52,7 +52,7 @@ def _signature(files: list[Path]) -> Signature:
 
 
 class ClusterConfig:
-    """How to reach a cluster and as whom; safe to use from any thread.
+    """The address and credentials of a cluster; safe to use from any thread.
 
     It is loaded again when one of its files has changed, or after a 401 (`rejected`): each time
     with a new generation.
@@ -69,7 +69,7 @@ class ClusterConfig:
         #: The namespace of objects that are named without one, as in kubectl: the context's, else
         #: "default".
         self.namespace = "default"
-        #: As whom the API server is to take each request (`as` of the kubeconfig); mostly none.
+        #: The impersonation headers of each request (`as` of the kubeconfig); mostly none.
         self.impersonation: Headers = ()
         self._configuration, self._files = self._load()
         self._seen = _signature(self._files)
@@ -104,7 +104,7 @@ class ClusterConfig:
         try:
             with self._lock:
                 settings = configuration.auth_settings()
-        except Exception as error:  # a token file that can't be read, of whatever kind
+        except Exception as error:  # of any type, for an unreadable token file
             raise CredentialsError(f"credentials: {one_line(error)}") from None
         value = settings.get("BearerToken", {}).get("value")
         return " ".join(value.split()) if value else None
@@ -177,7 +177,7 @@ def _load_kubeconfig(
     _check_context(where, documents, context)
     try:
         load(config_file=where, context=context, client_configuration=configuration)
-    except Exception as error:  # the package raises all kinds for what is wrong in the file
+    except Exception as error:  # of any type, for a faulty file
         raise ConfigError(f"--kubeconfig {where}: {one_line(error)}") from None
     return documents
 
@@ -219,7 +219,7 @@ def _contexts(documents: list[tuple[Path, Any]]) -> dict[str, Any]:
 
 
 def _chosen(documents: list[tuple[Path, Any]], context: str | None) -> dict[str, Any]:
-    """The context that is meant; empty where there is nothing to read in it."""
+    """The selected context; empty where it can't be read."""
     current = (document.get("current-context") for _, document in documents)
     chosen = _contexts(documents).get(context or next(filter(None, current), ""))
     return chosen if isinstance(chosen, dict) else {}
@@ -245,7 +245,7 @@ def _impersonation(documents: list[tuple[Path, Any]], context: str | None) -> He
 
 
 def context_names(kubeconfig: str | None) -> list[str]:
-    """The contexts that --context may name. Raises ConfigError."""
+    """The names that --context accepts. Raises ConfigError."""
     return sorted(_contexts(_documents(_kubeconfig_paths(kubeconfig))))
 
 

@@ -20,7 +20,7 @@ from extender.decoding.decoder import DecodeError
 _LOG: Final = logging.getLogger(__name__)
 
 #: A watch on which nothing arrives is begun again after SILENCE_SECONDS, and the answer to that
-#: counts as contact. Without any for longer than this takes, readiness mentions it.
+#: counts as contact. Readiness mentions it when there was no contact for longer than that.
 _QUIET_SECONDS: Final = SILENCE_SECONDS + CONNECT_SECONDS
 
 
@@ -70,12 +70,12 @@ class Contact:
         """A request has ended, and the next one follows in `delay` seconds."""
         reason = ending.reason
         if reason in (Reason.CLOSED, Reason.SILENT) and ending.lived >= SHORT_WATCH_SECONDS:
-            # The server ends a watch after some minutes, and one of a kind that nothing happens to
-            # has nothing to say: no bookmark either before its first event (kube-apiserver's
-            # cacher, dispatchEvents, v1.36.2). If there is more to it, the next request shows it.
+            # The server ends a watch after some minutes, and a watch on a kind without changes
+            # stays empty: before the first event there is no bookmark either (kube-apiserver's
+            # cacher, dispatchEvents, v1.36.2). A real fault shows in the next request.
             return
         self._trouble = ending.detail or reason.value
-        # A list does what a watch-list would have done, and it begins at once.
+        # A list replaces the watch-list, and it begins at once.
         falls_back = step is Step.STREAM and not delay
         level = logging.INFO if reason is Reason.EXPIRED or falls_back else logging.WARNING
         text = f"{step.value} of {self._kind.resource} ended, trying again"

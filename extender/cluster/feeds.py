@@ -41,9 +41,9 @@ HeldT = TypeVar("HeldT", bound=Held)
 
 
 class Seen(Struct, Generic[HeldT], gc=False):
-    """An object just decoded; held is what was kept before, where nothing that matters differs.
+    """An object just decoded; held is the object kept before, where nothing that matters differs.
 
-    Unless is_kept nothing is kept of it, as if it did not exist.
+    Unless is_kept, the object is treated as if it did not exist.
     """
 
     name: bytes
@@ -124,7 +124,7 @@ class Feed(ABC, Generic[HeldT]):
         return seen.resource_version
 
     def positioned(self, resource_version: str) -> None:
-        """All that happened up to this version has been handed on."""
+        """All changes up to this version have been handed on."""
 
     def flush(self) -> None:
         """Hand the noted changes to the store: only the last one of each object."""
@@ -163,8 +163,8 @@ class HeldNode(Held, gc=False):
     """About 50 bytes; labels are the store's own bytes, shapes are shared between nodes.
 
     bare is the node's shape without what classes ask for. allocatable is status.allocatable as
-    JSON: nodes of one kind of machine mostly share it. conditions are the newest known, also where
-    no class asks for any: whoever begins to ask must find them here.
+    JSON: nodes of one kind of machine mostly share it. conditions are the newest known, also while
+    no class asks for any: a class that begins to ask must find them here.
     """
 
     labels: bytes
@@ -176,8 +176,8 @@ class HeldNode(Held, gc=False):
 class NodeFeed(Feed[HeldNode]):
     """Nodes.
 
-    A heartbeat changes nothing that is held: it costs one decoding and four comparisons of bytes.
-    A condition that changes and that no class asks for is noted here and told to nobody.
+    A heartbeat changes nothing that is held: it costs one decoding and four comparisons of bytes. A
+    change of a condition that no class asks for is noted here and not handed on.
     """
 
     kind = "Node"
@@ -214,8 +214,9 @@ class NodeFeed(Feed[HeldNode]):
         ):
             if conditions is before.conditions or is_older(newest, before.revision):
                 return Seen(name, version, newest, before)
-            # First noted, then looked whether anybody asks: whoever begins to ask meanwhile does
-            # the two the other way round, so that one of both sees the other's.
+            # The order matters: first the condition is noted, then it is checked whether a class
+            # asks. A class that begins to ask meanwhile does it the other way round, so at least
+            # one of the two sees the other's change.
             changed, before.conditions = conditions ^ before.conditions, conditions
             if changed.isdisjoint(self._store.wanted.conditions):
                 return Seen(name, version, newest, before)
@@ -224,7 +225,7 @@ class NodeFeed(Feed[HeldNode]):
         return Seen(name, version, newest, held)
 
     def _conditions_of(self, name: bytes) -> frozenset[Condition]:
-        """What is known of a node's conditions; from any thread."""
+        """The known conditions of a node; from any thread."""
         held = self._held.get(name)
         return held.conditions if held is not None else frozenset()
 
@@ -304,7 +305,7 @@ class RuntimeClassFeed(Feed[HeldClass]):
             seen = self._decode(raw)
             before = self._held.get(seen.name)
             if before is not None and not is_older(before.revision, seen.revision):
-                # Noted, but perhaps not handed to the store yet, by which the caller judges next.
+                # Noted, but perhaps not in the store yet, which the caller reads next.
                 self._replace(self._held)
                 return before.runtime_class
             if before is None and not is_older(self._position, seen.revision):

@@ -59,7 +59,7 @@ class GivenFile:
     def lines(self, wanted: Iterable[tuple[FileObject, Path]]) -> Mapping[tuple[int, Path], int]:
         """The line of each path within its object, by document and whole path.
 
-        Of what is not there, the line of what it would stand in.
+        For an absent field it is the line of the object that would hold it.
         """
         by_document: dict[int, list[tuple[FileObject, Path]]] = {}
         for each, path in wanted:
@@ -83,7 +83,7 @@ class GivenFile:
 def _items_of(
     by_document: Mapping[int, Iterable[tuple[FileObject, Path]]],
 ) -> Mapping[int, set[int] | None]:
-    """Of each document which elements of its `items` are looked at; None for a plain object."""
+    """For each document the elements of `items` that are read; None for a plain object."""
     items: dict[int, set[int] | None] = {}
     for document, wanted in by_document.items():
         indices = {each.place[1] for each, _ in wanted if each.place}
@@ -94,7 +94,7 @@ def _items_of(
 def read_objects(
     name: str, text: bytes, on_document: Callable[[], None] = lambda: None
 ) -> GivenFile:
-    """The objects of a text; what is none, such as a list, is left out.
+    """The objects of a text; other documents, such as lists, are left out.
 
     on_document is called for each document. Raises ManifestError.
     """

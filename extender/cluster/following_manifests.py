@@ -34,7 +34,7 @@ class ManifestFollower:
         uses: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """uses: what uses the classes is read too, for `pod_groups`."""
+        """uses: pods and workloads are read too, for `pod_groups`."""
         self._paths = paths
         self._store = store
         self._preloaded = preloaded
@@ -116,7 +116,7 @@ class ManifestFollower:
         return load_manifests(self._paths, Manifests(uses=Uses() if self._uses else None))
 
     def pod_groups(self) -> Mapping[PodGroup, int] | None:
-        """How many pods stand alike, as those of a cluster."""
+        """The number of pods in each group, as for a live cluster."""
         return self._groups
 
     def _take(self, seen: Signature, manifests: Manifests) -> None:
@@ -127,14 +127,15 @@ class ManifestFollower:
             classes = manifests.runtime_classes
             pods = filter(is_followed, manifests.uses.pods.values())
             self._groups = Counter(group_of(each, classes) for each in pods)
-        # Nodes and classes are in the store now; these are looked up by name.
+        # Only what is looked up by name is needed from now on; nodes and classes are in the store.
         self.manifests = Manifests(pods=manifests.pods, namespaces=manifests.namespaces)
         self._loaded = self._seen = seen
         self._error = ""
 
     def _fail(self, text: str, *, unexpected: bool = False) -> None:
         if text != self._error:
-            # Set before it is logged: whoever reads the log then finds it in /readyz?verbose.
+            # Set before it is logged, so that it shows in /readyz?verbose as soon as the log has
+            # it.
             self._error, self._failed_at = text, self._clock()
             _LOG.error(
                 "manifests not reloaded, keeping the state before",

@@ -1,20 +1,20 @@
-"""As whom a kubeconfig asks the API server to take its user: the headers of `as` and its kind.
+"""The headers by which a kubeconfig's user impersonates another one: `as`, `as-groups` and so on.
 
-The kubernetes package leaves these fields out, and would ask with all rights of the user himself.
+The kubernetes package leaves these fields out, and would ask with all the user's own rights.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-#: What stands in the name of a header as it is (RFC 9110, token), but for "%", which escapes.
+#: The characters that the name of a header may have (RFC 9110, token), except "%", which escapes.
 _PLAIN: Final = "!#$&'*+^`|"
 
 Headers = tuple[tuple[str, str], ...]
 
 
 def impersonation_of(user: Mapping[str, Any]) -> Headers:
-    """The headers of a user in a kubeconfig, one for each group; none where nobody is meant.
+    """The headers of a user in a kubeconfig, one for each group; none without impersonation.
 
     As NewImpersonatingRoundTripper of client-go's transport/round_trippers.go, v1.36.2. Raises
     ValueError, which names the field.

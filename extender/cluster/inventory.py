@@ -1,4 +1,4 @@
-"""What uses the RuntimeClasses: pods and workloads, read as they are asked for and not kept."""
+"""The pods and workloads that use RuntimeClasses, read on demand and not kept."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, Protocol
@@ -34,7 +34,7 @@ class Inventory(Protocol):
         """What policies of namespaces judge; of manifests that were loaded with `subjects`."""
 
     def namespaces(self) -> Mapping[str, Namespace]:
-        """Those there are, by name."""
+        """All namespaces, by name."""
 
 
 class ManifestInventory:
@@ -70,7 +70,7 @@ class LiveInventory:
     def pods(self, namespace: str = "", *, pending: bool = False) -> Iterator[FoundPod]:
         reader = self._reader
         kind = pods_of(namespace) if namespace else PODS
-        # A list that begins again gives some twice; of 100,000 these numbers take 10 MB.
+        # A list that begins again gives some pods twice; the hashes of 100,000 take 10 MB.
         seen = set[int]()
         for raw in reader.objects(kind, _PENDING if pending else _ALIVE):
             pod = placed_pod_of(reader.decoded(raw, RawPlacedPod))
@@ -86,7 +86,7 @@ class LiveInventory:
                 yield workload_of(self._reader.decoded(raw, RawUse), kind.name)
 
     def subjects(self) -> Iterator[Subject]:
-        """Some twice, where a list began again."""
+        """A list that begins again gives some twice."""
         for subject in self._looked_at():
             if subject is not None:
                 yield subject

@@ -21,7 +21,7 @@ RUNTIME_CLASSES: Final = Kind(
     "RuntimeClass", "runtimeclasses.node.k8s.io", "/apis/node.k8s.io/v1/runtimeclasses"
 )
 
-#: What makes pods of a template.
+#: The kinds that make pods from a template.
 WORKLOADS: Final = (
     Kind("CronJob", "cronjobs.batch", "/apis/batch/v1/cronjobs"),
     Kind("DaemonSet", "daemonsets.apps", "/apis/apps/v1/daemonsets"),

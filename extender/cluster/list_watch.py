@@ -123,7 +123,7 @@ class Request:
 
 
 class Cause(Enum):
-    """What a back-off is for. Causes are counted separately, since each ends differently."""
+    """The cause of a back-off. Causes are counted separately, since each ends differently."""
 
     #: The server can't be reached, or accepts a request and does not answer; ends when it answers.
     AWAY = "away"

@@ -24,7 +24,7 @@ class LivePods:
             raise UndecidedError(f"{ERROR_PREFIX}{error}") from None
 
     def rules_of_namespace(self, namespace: str) -> NamespaceRules | None:
-        """None where it can't be told: the service need not have the right to list Namespaces."""
+        """None if unknown: the service may lack the right to list Namespaces."""
         try:
             found = ClusterReader(self._config, silence=LIMIT_SECONDS).namespaces(namespace)
         except ReadError:

@@ -9,7 +9,7 @@ from typing import Final
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
-#: An object a file for 65,536 nodes, and as many other objects.
+#: Enough for 65,536 nodes and as many other objects, each in a file of its own.
 MAX_FILES: Final = 2**17
 
 
@@ -18,7 +18,7 @@ class ManifestError(ValueError):
 
 
 def manifest_files(paths: Iterable[str]) -> list[Path]:
-    """The files meant by --manifests: a file itself, of a folder those that end like manifests.
+    """The files of --manifests: a file itself, and of a folder those with a manifest's extension.
 
     A mounted ConfigMap is a folder of links into ..data; names that begin with a dot are skipped.
     Raises ManifestError.
@@ -55,7 +55,7 @@ Signature = tuple[tuple[str, int, int, int], ...]
 
 
 def signature(paths: Iterable[str]) -> Signature:
-    """What tells whether any of the files has changed. Raises ManifestError."""
+    """A value that differs once any of the files has changed. Raises ManifestError."""
     found = []
     for file in manifest_files(paths):
         try:

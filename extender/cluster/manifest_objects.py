@@ -41,7 +41,7 @@ from extender.validation.name_rules import validate_node_name
 from extender.validation.overhead import unreadable_amount
 from extender.validation.runtimeclass_rules import validate_runtimeclass
 
-#: Lists within each other; kubectl prints one, and each more would be read once more.
+#: The depth of Lists within Lists; kubectl prints one level, and each further level is read again.
 MAX_LISTS: Final = 8
 
 #: The kinds that are read, by the group of their apiVersion.
@@ -50,7 +50,7 @@ _GROUPS: Final = {"Namespace": "", "Node": "", "Pod": "", "RuntimeClass": "node.
 
 @dataclass(slots=True)
 class Uses:
-    """What uses RuntimeClasses, as far as files hold it: pods by NAMESPACE/NAME, and workloads.
+    """The users of RuntimeClasses in the files: pods by NAMESPACE/NAME, and workloads.
 
     not_ready: nodes whose condition Ready is not True.
     """
@@ -64,10 +64,10 @@ class Uses:
 class Manifests:
     """What the files hold, by name; pods by NAMESPACE/NAME. Warnings are for a person to read.
 
-    Of Namespaces only annotations and labels are kept: what they say of RuntimeClasses.
-    templates: the pods that workloads make, by kind and the workload's NAMESPACE/NAME; where it is
-    None, workloads are ignored as other kinds are. uses: likewise where it is None. subjects: what
-    policies of namespaces judge, by kind and NAMESPACE/NAME; not looked for where it is None.
+    Of Namespaces only the annotations and labels about RuntimeClasses are kept. templates: the pods
+    that workloads make, by kind and the workload's NAMESPACE/NAME; where it is None, workloads are
+    ignored as other kinds are. uses: likewise where it is None. subjects: the objects that policies
+    of namespaces judge, by kind and NAMESPACE/NAME; None where they are not wanted.
     """
 
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -132,7 +132,7 @@ def take_document(document: Raw, loaded: Manifests) -> None:
 
 
 def _take(document: Raw, default_kind: str, loaded: Manifests, lists: int = 0) -> None:
-    """Read one document, or the items of a List, which stands in so many others."""
+    """Read one document, or the items of a List; lists counts the Lists around it."""
     header, items = head_of(document)
     kind = header.kind or default_kind
     if kind.endswith("List") and items is not None:
@@ -163,7 +163,7 @@ def _take(document: Raw, default_kind: str, loaded: Manifests, lists: int = 0) -
 
 
 def _misspelt(document: Raw, header: ObjectKind, kind: str, loaded: Manifests) -> Iterator[str]:
-    """What looks misspelt in a document, to be told before it is read or left out."""
+    """The misspelt fields of a document; they are reported before it is read or left out."""
     groups = _GROUPS if loaded.templates is None else {**_GROUPS, **WORKLOAD_GROUPS}
     if kind not in groups:
         yield from loaded.misspelt.kind(kind, [*groups])
@@ -174,7 +174,7 @@ def _misspelt(document: Raw, header: ObjectKind, kind: str, loaded: Manifests) -
         version = f"{groups[kind]}/v1".removeprefix("/")
         yield from loaded.misspelt.group(named, group, version)
         return
-    with contextlib.suppress(DecodeError):  # told by who reads the document
+    with contextlib.suppress(DecodeError):  # reported by the code that reads the document
         yield from loaded.misspelt.fields_of(decode(document, dict), kind, named)
 
 
@@ -183,7 +183,7 @@ def head_of(document: Raw) -> tuple[ObjectKind, list[Raw] | None]:
     try:
         header = decode(document, Header)
     except DecodeError:
-        # Of what is no List, items may be anything.
+        # In an object that is no List, items may be anything.
         kind = decode(document, ObjectKind)
         if not kind.kind or kind.kind.endswith("List"):
             raise
@@ -245,7 +245,7 @@ def _take_pod(document: Raw, loaded: Manifests) -> None:
 
 
 def _take_workload(document: Raw, kind: str, loaded: Manifests) -> None:
-    """Read what makes pods, as far as anybody wants to know of it."""
+    """Read a workload, as far as templates or uses are wanted."""
     if loaded.templates is not None:
         _take_template(document, kind, loaded, loaded.templates)
     if loaded.uses is not None and kind in WORKLOADS:

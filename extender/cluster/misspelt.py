@@ -1,7 +1,7 @@
-"""What looks misspelt in manifests: kinds and fields that nobody reads, so that nothing fails.
+"""Finds misspelt kinds and fields in manifests, which would otherwise be ignored silently.
 
-A newer Kubernetes may have kinds and fields that are not known here, and others have kinds of
-their own. So only what looks like a known one is told, as a warning, and nothing is refused.
+A newer Kubernetes may have kinds and fields that are not known here, and others have kinds of their
+own. So only a word that resembles a known one is reported, as a warning, and nothing is refused.
 """
 
 import re
@@ -13,17 +13,18 @@ from typing import Final
 
 from extender.reasons import MAX_QUOTED, shown
 
-#: By its name what a field has inside, empty where that is not looked at.
+#: The fields inside each field, by name; empty where these are not looked at.
 Fields = Mapping[str, "Fields"]
 
-#: Kinds and fields that are as similar as this are taken for misspelt: of 12 letters two may
+#: Words with at least this similarity to a known one are taken for misspelt: of 12 letters two may
 #: differ. `runtimeClass` and `runtimeClassName` are at 0.86.
 _ALIKE: Final = 0.8
 
-#: Objects looked at: a person who misspells writes few of them, and 65,000 nodes were printed.
+#: The number of objects that are checked: people write few by hand, and 65,000 nodes come from a
+#: program.
 MAX_LOOKED_AT: Final = 1000
 
-#: Warnings told, and items looked at of each list within an object.
+#: The number of warnings, and of items checked in each list within an object.
 MAX_TOLD: Final = 20
 _MAX_ITEMS: Final = 100
 
@@ -90,7 +91,7 @@ _NODE_STATUS: Final = _fields(
     runtimeHandlers=_fields("name", features=_fields("recursiveReadOnlyMounts userNamespaces")),
 )
 
-#: The fields of Kubernetes 1.36, and those that it has no longer, by kind.
+#: The fields of Kubernetes 1.36 by kind, with those of earlier versions.
 FIELDS: Final[Mapping[str, Fields]] = {
     "Namespace": _fields("apiVersion kind spec status", metadata=_METADATA),
     "Node": _fields("apiVersion kind", metadata=_METADATA, spec=_NODE_SPEC, status=_NODE_STATUS),
@@ -105,7 +106,7 @@ FIELDS: Final[Mapping[str, Fields]] = {
 
 _TEMPLATE: Final = _fields("", metadata=_METADATA, spec=_POD_SPEC)
 
-#: Of a workload its pods' part; the rest is told apart by no one here.
+#: Of a workload only the fields that lead to its pods; nothing else is read here.
 _WORKLOAD: Final[Fields] = {"spec": {"template": _TEMPLATE}}
 _WORKLOADS: Final[Mapping[str, Fields]] = {
     "CronJob": {"spec": {"jobTemplate": {"spec": {"template": _TEMPLATE}}}},
@@ -114,7 +115,7 @@ _WORKLOADS: Final[Mapping[str, Fields]] = {
 
 
 class Misspelt:
-    """Looks at the first objects of some manifests, and remembers what it has told."""
+    """Checks the first objects of some manifests, and remembers the warnings it has given."""
 
     def __init__(self) -> None:
         self._left = MAX_LOOKED_AT
@@ -122,11 +123,11 @@ class Misspelt:
 
     @property
     def first(self) -> str:
-        """The first warning told; empty without any."""
+        """The first warning; empty without any."""
         return next(iter(self._told), "")
 
     def take_turn(self) -> bool:
-        """Whether one more object is to be looked at."""
+        """Whether one more object is to be checked."""
         self._left -= 1
         return self._left >= 0
 
@@ -153,7 +154,8 @@ class Misspelt:
     def group(self, named: str, group: str, version: str) -> Iterator[str]:
         """A warning for an object of a known kind that is left out for its apiVersion.
 
-        A group of somebody else's may have a kind of the same name; it has a domain of theirs.
+        Another project's group may have a kind of the same name; such a group has a domain of its
+        own.
         """
         if "." not in group or group.endswith(".k8s.io"):
             yield from self._once(
@@ -187,7 +189,7 @@ def misspelt_fields(document: object, kind: str) -> Iterator[tuple[tuple[str | i
 
 
 def misspelt_kind(kind: str, known: Iterable[str]) -> str:
-    """The known kind that one looks like that is not known; empty without any."""
+    """The known kind that an unknown one resembles; empty without any."""
     return _compared(kind[: MAX_QUOTED + 1], tuple(known))
 
 

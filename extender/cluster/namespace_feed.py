@@ -15,7 +15,7 @@ from extender.decoding.runtime_classes import RawNamespace
 from extender.reasons import shown
 from extender.undecided import ERROR_PREFIX, UndecidedError, not_synced
 
-#: A pod may be created in the moment after its namespace: its watch event is waited for so long.
+#: The longest wait for a namespace's watch event: a pod may be created right after its namespace.
 #: There are no pods in namespaces that don't exist (admission plugin NamespaceLifecycle).
 WAIT_SECONDS: Final = 1.0
 

@@ -1,4 +1,4 @@
-"""Waits a moment for the watch event that made kube-scheduler try again.
+"""Waits briefly for the watch event that made kube-scheduler try a pod again.
 
 kube-scheduler and this service receive the same watch events, one of them first. A pod that is
 tried because of an event that has not arrived here yet would be refused by the old state, and
@@ -34,7 +34,7 @@ class NodeWait:
         self._store = store
         self._clock = clock
         self._news = threading.Condition()
-        # When each began, and for which group of pods.
+        # The start of each wait, and the group of pods that it was for.
         self._waits: deque[tuple[float, str]] = deque()
         store.subscribe(self._swapped)
 
@@ -75,10 +75,11 @@ class NodeWait:
             )
 
     def _begin(self, tried_before: bool, group: str) -> tuple[float, str] | None:
-        """Count a wait and return what stands for it; None when there were too many.
+        """Count a wait and return its entry; None when there were too many.
 
         Of a group of pods kube-scheduler asks about each member in one go, and about all of them
-        again for each placement: whatever woke them has come by the time the first has waited.
+        again for each placement: the event that woke them has arrived by the time the first wait is
+        over.
         """
         now = self._clock()
         with self._news:

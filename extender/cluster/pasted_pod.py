@@ -1,4 +1,4 @@
-"""A pod that somebody pasted: YAML or JSON of a Pod, or of a workload that makes pods."""
+"""A pod that was pasted into a form: YAML or JSON of a Pod, or of a workload."""
 
 from typing import Final
 

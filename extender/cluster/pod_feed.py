@@ -1,4 +1,4 @@
-"""The pods of a live cluster, as far as they have to do with RuntimeClasses: counted, not kept."""
+"""The pods of a live cluster that concern RuntimeClasses, counted by group and not kept."""
 
 import threading
 from collections import Counter
@@ -54,7 +54,7 @@ class PodFeed(Feed[HeldPod]):
         self._created: Mapping[str, str] = {}
 
     def groups(self) -> Mapping[PodGroup, int] | None:
-        """How many pods stand alike; None before the first list is complete."""
+        """The number of pods in each group; None before the first list is complete."""
         classes = self._runtime_classes()
         created = {name: each.creation_timestamp for name, each in classes.items()}
         with self._lock:
@@ -122,5 +122,5 @@ class PodFeed(Feed[HeldPod]):
                     groups[each.group] += 1
 
 
-#: Held of a pod that is not followed: of no use to anybody.
+#: Stands for a pod that is not followed.
 _NOTHING: Final = HeldPod(None, PodGroup("", "", (), (), NO_FEATURES, predates_class=False), "")

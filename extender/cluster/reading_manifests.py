@@ -18,8 +18,8 @@ def load_manifests(
 ) -> Manifests:
     """Read all files, into `loaded` if given, which another thread may then look at meanwhile.
 
-    With pipes, a path may be that of a pipe, such as a shell's <(…) is. Raises ManifestError for
-    the first thing that is wrong.
+    With pipes, a path may be a pipe, such as a shell's <(…). Raises ManifestError for the first
+    thing that is wrong.
     """
     loaded = Manifests() if loaded is None else loaded
     named = {Path(path) for path in paths}
@@ -36,7 +36,7 @@ def load_manifests(
 
 
 def read_manifest(text: bytes, name: str, loaded: Manifests) -> None:
-    """Read one file's text; name is told in errors. Raises ManifestError."""
+    """Read one file's text; name is the file's in errors. Raises ManifestError."""
     try:
         for _, document in documents_of(text):
             take_document(document, loaded)

@@ -33,7 +33,7 @@ _PAGE: Final = "500"
 
 _SILENCE_SECONDS: Final = 30.0
 
-#: How often a list is tried, each time from its beginning when its continue token has expired.
+#: How often a list is tried from its beginning, when its continue token has expired.
 _ATTEMPTS: Final = 3
 
 _GONE: Final = 410
@@ -42,7 +42,7 @@ _NOT_FOUND: Final = 404
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
 
-#: Said of a 403.
+#: The message for a 403.
 _WHO_MAY: Final = "ClusterRole runtimeclass-viewer of scheduler-config/viewer gives the right"
 
 
@@ -116,7 +116,7 @@ class ClusterReader:
 
     @staticmethod
     def decoded(raw: Raw, kind: type[T]) -> T:
-        """An object as far as its struct goes."""
+        """An object decoded into a struct."""
         try:
             return decode(raw, kind)
         except DecodeError as error:
@@ -125,7 +125,8 @@ class ClusterReader:
     def objects(self, kind: Kind, query: Mapping[str, str] | None = None) -> Iterator[Raw]:
         """All objects of a kind, a page at a time.
 
-        Where a list takes so long that its token expires, it begins again: some come twice.
+        When a list takes so long that its token expires, it begins again, and some objects come
+        twice.
         """
         for attempt in range(_ATTEMPTS):
             try:

@@ -129,7 +129,7 @@ class Reflector:
         """The thread's work; returns after `stop` only."""
         while not self._stopping.is_set():
             ending: Ending | None
-            # What was heard before says nothing about the server that this request reaches.
+            # An earlier answer says nothing about the server that this request reaches.
             self._woken.clear()
             try:
                 ending = self._step()
@@ -338,7 +338,7 @@ class Reflector:
 
 
 class _Watch:
-    """What is known of the watch being read."""
+    """The state of the watch being read."""
 
     def __init__(self, now: float) -> None:
         self.stream = EventStream()

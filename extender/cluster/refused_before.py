@@ -24,7 +24,7 @@ from extender.reasons import counted_reasons
 #: The pods without a node, except those that have ended without ever having had one.
 _WAITING: Final = "spec.nodeName=,status.phase=Pending"
 
-#: How often the list is tried, each time from its beginning when its continue token has expired.
+#: How often the list is tried from its beginning, when its continue token has expired.
 _ATTEMPTS: Final = 3
 
 #: The condition of a pod in which kube-scheduler reports its last attempt (core/v1 PodScheduled).
@@ -117,7 +117,7 @@ def _page(connection: Connection, query: dict[str, str]) -> Page | None:
 def _waiting(raw: Raw) -> WaitingPod | None:
     try:
         pod = pod_of(decode(raw, RawPod, "Pod"))
-        # Most pods of a cluster require nothing: the rest of them need not be read.
+        # Most pods of a cluster require nothing, so the rest of their fields need not be read.
         if pod.is_unconstrained:
             return None
         pod.uses = uses_in(raw)

@@ -282,7 +282,7 @@ def _now() -> str:
 def woken(
     pods: Iterable[RefusedPod], changes: _Changes, snapshot: Snapshot, policy: Policy
 ) -> list[RefusedPod]:
-    """The pods that a change lets pass at least one node that they could not have before."""
+    """The pods that could go to at least one more node after a change."""
     decided: dict[tuple[str, int], bool] = {}
     found = []
     for pod in pods:
@@ -320,7 +320,7 @@ def _is_synced(snapshot: Snapshot) -> bool:
 
 
 def nodes_by_reason(pod: Pod, snapshot: Snapshot, policy: Policy) -> Counter[str | None]:
-    """How many nodes refuse the pod for each text, plain forms included; None has those it fits on.
+    """The number of nodes per refusal text, plain forms included; key None: the nodes it fits on.
 
     A plain text counts all nodes with a reason whose short form it is.
     """

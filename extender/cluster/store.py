@@ -135,7 +135,7 @@ ConditionsOf = Callable[[bytes], frozenset[Condition]]
 
 
 def no_conditions(name: bytes) -> frozenset[Condition]:
-    """Nobody keeps them: nodes and classes come together, as from manifests."""
+    """No conditions are kept: nodes and classes come together, as from manifests."""
     return frozenset()
 
 
@@ -147,7 +147,7 @@ class SnapshotStore:
         self._lock = threading.Lock()
         self._shape_ids: dict[Shape, ShapeId] = {}
         self._conditions_of: ConditionsOf = no_conditions
-        #: What of nodes matters; any thread may look, none but those that write changes it.
+        #: The parts of nodes that matter; any thread may read it, only writers change it.
         self.wanted = Wanted()
         self._needles: tuple[bytes, ...] = ()
         self._pending: Changes = {}
@@ -167,7 +167,7 @@ class SnapshotStore:
     def ask_for_conditions(self, conditions_of: ConditionsOf) -> None:
         """Say where the conditions of known nodes are kept, in case a class comes to ask for one.
 
-        It is called with the store's lock held, and from any thread.
+        The function is called with the store's lock held, and from any thread.
         """
         self._conditions_of = conditions_of
 
@@ -276,7 +276,7 @@ class SnapshotStore:
         return replace(shape, met=met, conditions=conditions) if met or conditions else shape
 
     def _want(self, wanted: Wanted) -> None:
-        """Other labels and conditions matter from now on: look at the nodes that have any."""
+        """Update the nodes that have any of the labels and conditions that matter from now on."""
         before, entries = self.wanted, wanted.entries
         added = entries - before.entries
         shrink = len(before.entries | added) > 2 * max(len(entries), _MIN_WANTED)
@@ -288,7 +288,7 @@ class SnapshotStore:
         kept = entries if shrink else before.entries | added
         self.wanted = replace(wanted, entries=kept)
         self._needles = _needles(kept)
-        # What is dropped may be in any node's shape, and any node may meet other rules.
+        # A dropped entry may be in any node's shape, and any node may meet other rules.
         everywhere = shrink or other_rules
         sought = () if everywhere else _needles(added)
         shapes = self.snapshot.shapes

@@ -1,7 +1,7 @@
 """Changes fields of a YAML text in place, so that comments, order and everything else stay.
 
-The new text is read again and held against what it should say. Where it does not, or where a change
-in place would be one elsewhere too (anchors, merges), the document is written anew.
+The new text is parsed again and compared with the expected objects. If they differ, or if a change
+in place would change another place too (anchors, merges), the document is written anew.
 """
 
 import re
@@ -19,10 +19,10 @@ from extender.yaml_documents import YamlError
 
 Json = dict[str, Any]
 
-#: What may stand behind a value in its line.
+#: The text that may follow a value in its line.
 _REST_OF_LINE: Final = re.compile(r"[ \t]*(?:#[^\r\n]*)?(?=\r?\n|\Z)")
 
-#: Words that mean themselves to every reader of YAML: no number, no truth value, no mark.
+#: Words that are strings to every YAML parser: not numbers, booleans or special characters.
 _PLAIN: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9_./-]*|[0-9]+(?:m|[KMGTPE]i))")
 _NO_WORDS: Final = frozenset(
     {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "nan", "inf"}
@@ -35,7 +35,7 @@ class NotEditableError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Of an object in a document: at `place`, what it was and what it is to be."""
+    """One change of an object in a document: the old and the new value at `place`."""
 
     document: int
     place: Path
@@ -61,7 +61,7 @@ def edited(text: str, edits: Sequence[Edit], expected: Mapping[int, Json]) -> tu
 
 
 def _wrong(text: str, expected: Mapping[int, Json]) -> set[int]:
-    """The documents that do not say what they should."""
+    """The documents that differ from the expected objects."""
     found: set[int] = set()
     try:
         for number, raw in documents_of(text.encode(), skip_others=True):
@@ -102,7 +102,7 @@ def _all_anew(expected: Mapping[int, Json]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What takes the place of the characters from start to end."""
+    """The text that replaces the characters from start to end."""
 
     start: int
     end: int
@@ -135,7 +135,7 @@ class _Writer:
         return pieces
 
     def _place(self, path: Path) -> Placed:
-        """What is to be changed, where nothing above it is shared with other places."""
+        """The value to change, if none of the objects around it is shared with other places."""
         placed: Placed | None = self._root
         for depth in range(len(path) + 1):
             placed = self._root.at(path[:depth])
@@ -172,7 +172,7 @@ class _Writer:
         return _Piece(spec.start, spec.start, f"{lines}{self._line_end}{' ' * indent}")
 
     def _behind(self, placed: Placed, text: str, indent: int) -> _Piece:
-        """Lines behind that of a value, and behind the comment in it."""
+        """Lines after that of a value and the comment behind it."""
         rest = _REST_OF_LINE.match(self._text, placed.end)
         if rest is None:
             raise NotEditableError
@@ -180,7 +180,7 @@ class _Writer:
         return _Piece(rest.end(), rest.end(), lines)
 
     def _indents_lists(self, fields: Mapping[str, Placed], indent: int) -> bool:
-        """Whether the lists that are there stand further in than their keys."""
+        """Whether the document's lists are indented further than their keys."""
         lists = [each for each in fields.values() if isinstance(each.fields, list)]
         blocks = [each for each in lists if not each.is_flow and not each.is_shared]
         return any(self._column(each.start) > indent for each in blocks)
@@ -189,12 +189,12 @@ class _Writer:
         return index - (self._text.rfind("\n", 0, index) + 1)
 
     def _indented(self, text: str, indent: int) -> str:
-        """All lines but the first begin with so many blanks."""
+        """The text with all lines but the first indented."""
         return (self._line_end + " " * indent).join(text.splitlines())
 
 
 def _added_to(before: Any, after: Any) -> Any:
-    """What comes behind all that was there; None where that is not all that changes."""
+    """The new last elements or keys; None where anything else changes too."""
     if isinstance(after, dict) and isinstance(before, dict):
         more = {key: value for key, value in after.items() if key not in before}
         return more if {**before, **more} == after else None
@@ -204,7 +204,7 @@ def _added_to(before: Any, after: Any) -> Any:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes words so that every reader of YAML takes them for text."""
+    """Writes strings so that every YAML parser reads them as strings."""
 
     indents_lists = False
 
@@ -232,12 +232,12 @@ _IndentingDumper.add_representer(str, _Dumper.represent_text)
 
 
 def dumped(value: object, *, indented: bool = False) -> str:
-    """As a block, in the order that it has."""
+    """A value as a YAML block, in its own order."""
     return _dump(value, flow_style=False, indented=indented)
 
 
 def flow(value: object) -> str:
-    """In one line with brackets."""
+    """A value in YAML's flow style, on one line."""
     return _dump(value, flow_style=True, indented=False).strip()
 
 

@@ -1,7 +1,7 @@
-"""Where the values of a YAML text stand: for a finding's line, and to change a text in place.
+"""The positions of the values in a YAML text: for a finding's line, and to edit a text in place.
 
-The text is one that `yaml_documents` has accepted, so what it comes to is bounded; here aliases
-stay references, and of a List only the elements asked for are kept.
+The text is one that `yaml_documents` has accepted, so its expanded size is bounded; here aliases
+stay references, and of a List only the wanted elements are kept.
 """
 
 import codecs
@@ -31,7 +31,7 @@ class Placed:
     begin: where its key or itself begins. start and end: of the value; that of a block ends with
     its last word, before comments. fields: what is in it, None of a word. is_flow: it is written
     with brackets. is_shared: it has an anchor, or is reached by an alias or a merge, so that a
-    change here would be one elsewhere too.
+    change here would change another place too.
     """
 
     __slots__ = ("begin", "end", "fields", "is_flow", "is_shared", "start")
@@ -45,14 +45,14 @@ class Placed:
         self.is_shared = False
 
     def at(self, path: Sequence[str | int]) -> "Placed | None":
-        """What stands there; None where nothing does."""
+        """The value at a path; None where there is none."""
         found: Placed | None = self
         for step in path:
             found = found._child(step) if found is not None else None
         return found
 
     def nearest(self, path: Sequence[str | int]) -> "Placed":
-        """What stands there, or else where it would."""
+        """The value at a path, else the object that would hold it."""
         found = self
         for step in path:
             child = found._child(step)
@@ -92,8 +92,8 @@ def placed_documents(
 ) -> Iterator[tuple[int, Placed]]:
     """The wanted documents of a text by their numbers from 0, in order.
 
-    wanted: of each document the elements of its `items` to keep, None for all. What is no YAML ends
-    the documents: whoever wants to know has read the text before.
+    wanted: of each document the elements of its `items` to keep, None for all. The first syntax
+    error ends the documents: callers that care have parsed the text before.
     """
     whole = _HALVES.sub(r"\1\\u0041\\u0041", text) if "\\u" in text else text
     number = -1
@@ -114,7 +114,7 @@ class _Builder:
     def __init__(self, kept_items: Collection[int] | None) -> None:
         self._kept_items = kept_items
         self._anchors: dict[str, Placed] = {}
-        #: The lists and objects whose end has not come yet.
+        #: The lists and objects that are still open.
         self._open: list[Placed] = []
         #: Of each object that is open the key whose value comes next, and where it begins; the key
         #: is None for a merge.
@@ -198,7 +198,7 @@ class _Builder:
         assert isinstance(fields, dict)
         key = self._keys[-1]
         if key is None:
-            # An alias, or no word at all, as a key.
+            # The key is an alias, a list or an object.
             self._keys[-1] = "", placed.start
             return
         self._keys[-1] = None

@@ -22,7 +22,8 @@ class Command:
     """One command: its flags, and what runs it.
 
     run takes the program's name as it was called and the flags, and returns the exit code. It
-    raises UsageError. reads_cluster: whether it has the flags that say where the cluster is.
+    raises UsageError. reads_cluster: whether it has the flags that say where the state of the
+    cluster comes from.
     """
 
     name: str

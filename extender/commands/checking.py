@@ -148,7 +148,7 @@ def _check_set_up(program: str, flags: argparse.Namespace) -> int:
 def _look_at(
     state: ClusterState, flags: argparse.Namespace, program: str, looked_at: list[str]
 ) -> list[Finding]:
-    """What is found in the cluster; looked_at is given what that was. Raises UsageError."""
+    """The findings in the cluster; looked_at gets a text of what was checked. Raises UsageError."""
     for warning in state.warnings:
         warn(program, warning)
     snapshot, findings = state.snapshot, list[Finding]()
@@ -229,7 +229,7 @@ def _check_marks(
 
 
 def _read_config(name: str, duplicates: list[str]) -> dict[str, Any]:
-    """The first document of the file; duplicates is given its keys that stand twice.
+    """The first document of the file; duplicates receives the keys that occur twice.
 
     Raises UsageError.
     """

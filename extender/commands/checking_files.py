@@ -41,7 +41,7 @@ from extender.streams import write_out
 #: Formats beside table and json.
 FILE_OUTPUTS: Final = ("sarif", "junit")
 
-#: Groups in which a kind that looks like one of ours is taken for misspelt.
+#: The API groups in which a kind that resembles a known one is taken for misspelt.
 _OUR_GROUPS: Final = frozenset({"", "apps", "batch", "node.k8s.io"})
 
 
@@ -64,7 +64,7 @@ def add_check_file_flags(parser: CommandParser) -> None:
 
 @dataclass(slots=True)
 class _Judged:
-    """What has been looked at so far."""
+    """The objects checked so far."""
 
     files: list[GivenFile]
     objects: int = 0
@@ -132,7 +132,7 @@ def _count(count: int, what: str) -> str:
 
 
 class _Checker:
-    """Judges one object of a file after the other."""
+    """Judges the objects of a file, one after the other."""
 
     def __init__(self, judge: Judge, admission: Admission, namespace: str) -> None:
         self._judge = judge
@@ -140,7 +140,7 @@ class _Checker:
         self._namespace = namespace
 
     def __call__(self, each: FileObject) -> tuple[str, list[Found]] | None:
-        """What the object is called, and what is wrong with it; None for one that is not looked at.
+        """The object's name and its findings; None for an object that is not checked.
 
         Raises DecodeError.
         """

@@ -35,7 +35,7 @@ class Namespaces(Protocol):
     """The Namespaces by their names, read when they are needed."""
 
     def __call__(self, name: str = "") -> Mapping[str, Namespace]:
-        """All, or at least the one that is named. Raises UsageError or NotAllowedError."""
+        """All Namespaces, or at least the named one. Raises UsageError or NotAllowedError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ def load_cluster(
     """Read RuntimeClasses, and unless nodes is false Nodes.
 
     uses: for commands that look at what uses the classes; `inventory` and `not_ready` need it, the
-    inventory's subjects need `subjects`. brought: classes and nodes that take the place of those
-    with the same name. Raises UsageError for what can't be read.
+    inventory's subjects need `subjects`. brought: classes and nodes that replace those with the
+    same name. Raises UsageError for what can't be read.
     """
     loaded = Manifests(uses=Uses() if uses else None, subjects={} if subjects else None)
     with progress.showing(lambda: f"{len(loaded.nodes):,} nodes read"):
@@ -170,7 +170,7 @@ class ClusterPods:
             raise _usage_error(error) from None
 
     def named(self, namespace: str) -> Collection[str]:
-        """The Pending ones, which people ask about."""
+        """The names of the Pending pods, which people ask about."""
         pending = self.pending().values()
         return [pod.name for pod in pending if pod.namespace == namespace]
 

@@ -36,7 +36,7 @@ from extender.verbs.prioritize import Preferences
 
 
 def add_pod_flags(parser: CommandParser) -> None:
-    """The flags that say which pod is meant."""
+    """The flags that name a pod."""
     parser.add_argument(
         "pod",
         nargs="?",
@@ -68,7 +68,7 @@ def _add_flags(parser: CommandParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AskedPod:
-    """The pod that is meant, the kind of the object that it stands in, and its cluster.
+    """The pod that the flags name, the kind of the object that holds it, and its cluster.
 
     rules are those of its namespace, None where they are not known.
     """
@@ -80,7 +80,7 @@ class AskedPod:
 
 
 def read_asked_pod(program: str, command: str, flags: argparse.Namespace) -> AskedPod:
-    """What the flags mean. Raises UsageError, also without a Node."""
+    """The pod that the flags name. Raises UsageError, also without a Node."""
     if not flags.pod and not flags.filename:
         form = "NAME" if program == PLUGIN else "NAMESPACE/NAME"
         raise UsageError(f"POD is needed, {form}, or -f FILE that holds it")
@@ -146,7 +146,7 @@ def _pod_of_cluster(state: ClusterState, wanted: PodName | None) -> Pod:
 
 
 def _neighbours(state: ClusterState, namespace: str, name: str) -> str:
-    """Pods of the namespace whose names look alike; none where pods may not be listed."""
+    """Pods of the namespace with similar names; none where pods may not be listed."""
     try:
         there = state.pods.named(namespace)
     except UsageError:

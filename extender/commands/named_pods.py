@@ -1,4 +1,4 @@
-"""Which pod a person means: by POD, by -f FILE, or by both."""
+"""The pod that a command line names: by POD, by -f FILE, or by both."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -37,20 +37,20 @@ _KINDS: Final = {
     for word in words.split()
 }
 
-#: Named of those that a file holds.
+#: The number of objects of a file that a message names.
 _NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class PodName:
-    """What POD says; kind and namespace are empty where it says none."""
+    """POD, parsed; kind and namespace are empty where it has none."""
 
     kind: str
     namespace: str
     name: str
 
     def means(self, kind: str, key: str) -> bool:
-        """Whether it is this object of a file; key is NAMESPACE/NAME."""
+        """Whether it names this object of a file; key is NAMESPACE/NAME."""
         namespace, _, name = key.partition("/")
         return name == self.name and self.kind in ("", kind) and self.namespace in ("", namespace)
 
@@ -59,7 +59,7 @@ def pod_name(text: str, namespace: str | None, program: str, *, of_file: bool) -
     """Read POD. Raises UsageError.
 
     With the plugin or -n it is NAME, pod/NAME or NAMESPACE/NAME, otherwise NAMESPACE/NAME. of_file:
-    an object of -f is meant, for which NAME or KIND/NAME is enough.
+    it names an object of -f, for which NAME or KIND/NAME is enough.
     """
     first, slash, name = text.partition("/")
     if not slash:
@@ -86,8 +86,8 @@ def object_in_file(
 ) -> tuple[str, Pod]:
     """(kind, pod) of the one Pod or workload of a file, or of several the one that is named.
 
-    A workload stands for the pod that it makes; warn is told what looks wrong in the file. Raises
-    UsageError.
+    A workload stands for the pod that it makes; warn is called with what looks wrong in the file.
+    Raises UsageError.
     """
     found = _objects(filename, warn)
     if wanted is None and namespace:

@@ -1,6 +1,7 @@
 """check --probe: whether the extenders of a configuration answer from here.
 
-This host may not be kube-scheduler's: what is unreachable from here may be reachable from there.
+This host may differ from kube-scheduler's, so an extender that is unreachable from here may be
+reachable from there.
 """
 
 import base64

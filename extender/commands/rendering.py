@@ -67,7 +67,7 @@ def _add_flags(parser: CommandParser) -> None:
 class _Rendered:
     """A file and what is changed of it; documents are those that are objects, by number.
 
-    refused: (line, what is said) of each pod that is. anew: documents that lost their comments.
+    refused: (line, message) of each refused pod. anew: documents that lost their comments.
     """
 
     file: GivenFile
@@ -77,7 +77,7 @@ class _Rendered:
     anew: list[int] = field(default_factory=list)
 
     def change(self, each: FileObject, place: Path, after: Json) -> None:
-        """Put a spec in the place of one."""
+        """Replace a spec."""
         parent: Any = self.documents[each.document]
         *above, last = (*each.place, *place)
         for step in above:
@@ -139,7 +139,7 @@ def _tell(program: str, rendered: _Rendered) -> None:
 
 
 class _Renderer:
-    """Renders one file after the other."""
+    """Renders files, one after the other."""
 
     def __init__(self, admission: Admission, merge: Merge, namespace: str) -> None:
         self._admission = admission

@@ -1,4 +1,4 @@
-"""The cluster that the objects of -f meet: what they bring along, and what there is."""
+"""The cluster that -f's objects are judged in: the live one with what the files bring along."""
 
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from extender.flags import UsageError
 from extender.reasons import shown
 from extender.verbs.review import RulesOfNamespaces
 
-#: What a file may bring along that its workloads are judged by.
+#: The kinds in a file that its own workloads are judged by.
 SURROUNDINGS: Final = {"RuntimeClass": "node.k8s.io", "Node": "", "Namespace": ""}
 
 
@@ -45,7 +45,7 @@ def take_surroundings(file: GivenFile, brought: Manifests) -> None:
 def cluster_around(
     source: SourceOptions, brought: Manifests, progress: Progress, *, nodes: bool = True
 ) -> ClusterState:
-    """The cluster with what files bring, or that alone where there is none. Raises UsageError."""
+    """The cluster with the files' objects, or these alone without a cluster. Raises UsageError."""
     alone = bool(brought.runtime_classes or brought.nodes)
     if alone and not source.is_given and not has_cluster():
         return state_of(brought)
@@ -89,7 +89,7 @@ def template_in(each: FileObject, namespace: str) -> Template | None:
 
 
 def subject_of(template: Template) -> str:
-    """What an object is called: kind, namespace and name."""
+    """An object's kind, namespace and name as text."""
     return f"{template.kind} {shown(template.namespace)}/{shown(template.name)}"
 
 

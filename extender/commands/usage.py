@@ -1,4 +1,4 @@
-"""What pods, classes, can-delete and rollout share: reading what uses the RuntimeClasses."""
+"""Shared by pods, classes, can-delete and rollout: reads the users of the RuntimeClasses."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from extender.objects import RuntimeClass
 from extender.printing.similar import did_you_mean
 from extender.reasons import shown
 
-#: Names told of the classes that there are.
+#: The number of existing classes that a message names.
 _MAX_NAMES: Final = 1000
 
 
@@ -33,7 +33,7 @@ def add_pool_flags(parser: CommandParser) -> None:
 
 
 def load_usage(command: str, flags: argparse.Namespace, *, nodes: bool = True) -> ClusterState:
-    """The cluster with what uses its classes. Raises UsageError."""
+    """The cluster with the users of its classes. Raises UsageError."""
     state = load_cluster(source_of(flags), Progress(), nodes=nodes, uses=True)
     for warning in state.warnings:
         warn(command, warning)
@@ -42,9 +42,9 @@ def load_usage(command: str, flags: argparse.Namespace, *, nodes: bool = True) -
 
 @contextmanager
 def reading(what: str) -> Iterator[Callable[[], None]]:
-    """While pods are read: tell how many, and turn what goes wrong into a UsageError.
+    """While pods are read, show their number; a failure becomes a UsageError.
 
-    The block calls what it is given for each.
+    The block calls the given function for each pod.
     """
     count = 0
 

@@ -22,9 +22,9 @@ class DecodeError(ValueError):
 
 _DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
 
-#: Held while a decoder is made, never while one decodes. msgspec notes a struct's fields in the
-#: class before it has worked them out: another thread that makes a decoder of a struct with that
-#: one inside takes the unfinished notes, and the process dies (SIGSEGV in 0.19 to 0.22).
+#: Held while a decoder is made, never while one decodes. msgspec stores a struct's description in
+#: the class before it is complete: another thread that makes a decoder of a struct containing that
+#: one uses the incomplete description, and the process crashes (SIGSEGV in 0.19 to 0.22).
 _MAKING: Final = threading.Lock()
 
 
@@ -62,7 +62,7 @@ _LONGEST_END: Final = len(rb"\ud800") + 5
 
 
 def _what(error: Exception, raw: bytes | bytearray | memoryview | Raw) -> str:
-    """What is wrong with the JSON; of half a surrogate pair msgspec often says something else."""
+    """The error in the JSON; for half a surrogate pair msgspec often reports another error."""
     text = str(error)
     is_half = "surrogate" in text or "end of hex escape" in text
     if text.startswith("Input data was truncated"):
@@ -73,7 +73,7 @@ def _what(error: Exception, raw: bytes | bytearray | memoryview | Raw) -> str:
 
 def convert(obj: object, kind: type[T], place: str = "") -> T:
     """The same for a document that is decoded already (YAML)."""
-    _decoder_of(kind)  # so that msgspec finds its notes of the struct finished
+    _decoder_of(kind)  # so that msgspec finds its description of the struct finished
     try:
         return msgspec.convert(obj, kind)
     except msgspec.ValidationError as error:

@@ -20,7 +20,7 @@ def explained_pod(raw: bytes | Raw, place: str = "Pod") -> Pod:
     pod = explained_pod_of(decode(raw, RawPod, place), place)
     resources = resources_of(decode(raw, RawResourcesPod, place), place)
     pod = replace(pod, resources=resources)
-    # Both are left open where they can't be read: no API server has seen such a pod.
+    # Unreadable values stay None: no API server has seen such a pod.
     with contextlib.suppress(DecodeError):
         using = decode(raw, RawUsingPod, place)
         pod.uses = uses_of(using)

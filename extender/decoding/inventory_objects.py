@@ -1,4 +1,4 @@
-"""What runs with which RuntimeClass: pods, workloads and nodes, as far as that takes."""
+"""Pods, workloads and nodes, with the few fields that show which RuntimeClasses are used."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from extender.decoding.common_parts import quantities_of
 from extender.decoding.decoder import StringMap, decode, strings
 from extender.objects import Features, PlacedPod, Workload
 
-#: The kinds of workloads whose templates make pods; of a PodTemplate nothing is made by itself.
+#: The kinds of workloads whose templates make pods; a PodTemplate makes none by itself.
 WORKLOADS: Final = frozenset(
     {
         "CronJob",
@@ -57,7 +57,7 @@ class _Spec(Struct, rename="camel"):
     node_selector: StringMap = None
     overhead: dict[str, str | int | float | None] | None = None
     host_users: bool | None = None
-    # Most pods' containers need not be looked into.
+    # Kept undecoded, since most pods' containers are not needed.
     containers: Raw = _NULL
     init_containers: Raw = _NULL
 
@@ -77,7 +77,7 @@ _Containers: Final[type[list[_Container | None] | None]] = (
     list[_Container | None] | None  # type: ignore[assignment]
 )
 
-#: What a container that asks for recursive read-only mounts cannot do without.
+#: The bytes that a container with recursive read-only mounts certainly has.
 _ENABLED: Final = b"ecursiveReadOnly"
 
 
@@ -197,10 +197,10 @@ class RawNodeState(Struct):
 
 
 def is_ready(raw: RawNodeState) -> bool:
-    """Whether the node's kubelet is there and well; one that says nothing counts as ready.
+    """Whether the node is ready; one without the condition counts as ready.
 
-    kube-apiserver gives every new node the taint not-ready, so only in a manifest does nothing
-    speak of it.
+    kube-apiserver gives every new node the taint not-ready, so only nodes in manifests lack the
+    condition.
     """
     conditions = (raw.status.conditions if raw.status else None) or ()
     of_kubelet = [each.status for each in conditions if each is not None and each.type == "Ready"]

@@ -1,4 +1,4 @@
-"""What a node reports about its kubelet → what of that decides about pods."""
+"""What a node reports about its kubelet → the parts that decide about pods."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from extender.objects import DECIDING_FEATURES, WINDOWS, Kubelet
 
-#: The most that is kept of an operating system's name; real ones have up to ten characters.
+#: The longest operating system's name that is kept whole; real ones have up to ten characters.
 _MAX_SYSTEM: Final = 253
 
 #: v1.36.2, v1.32.3-gke.100, v1.33.0+k3s1
@@ -35,7 +35,7 @@ def kubelet_of(
     features: NodeFeatures | None,
     declared: Iterable[str | None] | None = None,
 ) -> Kubelet:
-    """What of a kubelet decides; a version that can't be read decides nothing.
+    """The parts of a kubelet that decide about pods; an unreadable version decides nothing.
 
     system is the node's operating system, version status.nodeInfo.kubeletVersion; "" where the node
     does not report it. declared is status.declaredFeatures, None where there is none.

@@ -115,7 +115,7 @@ _OS_ENTRY: Final = b'"kubernetes.io/os":"'
 
 
 class NodeTraits(NamedTuple):
-    """What of a node matters beside its name and labels; taints, handlers, features as JSON.
+    """The parts of a node that matter beside its name and labels; most of them as JSON.
 
     system is the node's operating system, "" where it does not report one.
     """
@@ -184,7 +184,7 @@ def _remember(known: dict[bytes, T], text: bytes, read: T) -> None:
 
 
 class SharedTexts:
-    """Has equal texts be one object, which of many nodes' amounts most are."""
+    """Makes equal texts one object: most nodes' amounts are equal to another node's."""
 
     __slots__ = ("_known",)
 
@@ -200,7 +200,7 @@ class SharedTexts:
 
 
 class NodeReader:
-    """Decodes nodes; of many, taints, handlers and kubelets of equal text are mostly one object.
+    """Decodes nodes, which mostly share equal taints, handlers and kubelets as one object.
 
     It remembers those that many nodes have: short ones, and the last _MAX_TEXTS of them.
     """
@@ -227,7 +227,7 @@ class NodeReader:
     def conditions(self, raw: Raw) -> frozenset[Condition]:
         """Types and statuses of status.conditions; those of equal ones are one object.
 
-        Nobody is refused for what stands in there: what can't be read is no condition.
+        No request is refused for a fault in there: an unreadable condition is ignored.
         """
         try:
             read = _CONDITIONS.decode(raw) or ()

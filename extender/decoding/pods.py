@@ -154,7 +154,7 @@ def _needs_recursive_read_only(containers: list[_Container | None] | None) -> bo
 #: The label of a pod that its kubelet compares with its own operating system.
 _SYSTEM_LABEL: Final = "kubernetes.io/os"
 
-#: Of the name of an operating system no more is kept: no node has a longer one.
+#: The longest name of an operating system that is kept: no node has a longer one.
 _MAX_SYSTEM: Final = 254
 
 #: The resources that a pod as a whole may have; any other in spec.resources means nothing
@@ -163,7 +163,7 @@ _POD_RESOURCES: Final = ("cpu", "memory")
 _HUGE_PAGES: Final = "hugepages-"
 
 
-#: The limit of an object's name; what is longer is the name of no PodGroup.
+#: The limit of an object's name; no PodGroup has a longer one.
 _MAX_GROUP: Final = 253
 
 
@@ -214,7 +214,7 @@ def _group_of(metadata: RawMetadata, group: _SchedulingGroup) -> str:
 
 
 def explained_pod_of(raw: RawPod, place: str = "") -> Pod:
-    """The pod with all that explain tells of it.
+    """The pod with all that explain shows of it.
 
     Raises DecodeError when one of them is of a wrong type.
     """

@@ -1,4 +1,4 @@
-"""What pods ask for and nodes have: resources as numbers, in billionths of their unit."""
+"""The resources of pods and nodes as numbers, in billionths of their unit."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -68,9 +68,9 @@ def _billionths(value: str | int | float | None, place: str) -> int:
 def resources_of(raw: RawResourcesPod, place: str = "") -> PodResources:
     """What the pod asks for, with the requests that kube-apiserver would add.
 
-    A container's limit stands for a request that is not there, and so does the pod's, where no
-    container asks for the resource (pkg/apis/core/v1/defaults.go, SetDefaults_Pod, v1.36.2). What
-    the API server has stored carries them already. Raises DecodeError.
+    A missing request takes the value of the container's limit, or of the pod's where no container
+    asks for the resource (pkg/apis/core/v1/defaults.go, SetDefaults_Pod, v1.36.2). Stored pods
+    already have these. Raises DecodeError.
     """
     spec, place = raw.spec or _Spec(), f"{place}.spec"
     started = _containers(spec.containers, f"{place}.containers")

@@ -1,7 +1,7 @@
 """What a pod uses that not every runtime can give it, in the words of class_annotations.FEATURES.
 
-Read of the pod's JSON a second time, and only where somebody asks: few classes say what their pods
-can't use, and the fields are many.
+The pod's JSON is read a second time, and only when needed: few classes say what their pods can't
+use, and the fields are many.
 """
 
 import re
@@ -82,17 +82,17 @@ class _Metadata(Struct):
 
 
 class RawUsingPod(Struct):
-    """A pod, or a template of one, as far as it tells what is used."""
+    """A pod or a pod template, with the fields that show what it uses."""
 
     metadata: _Metadata | None = None
     spec: _Spec | None = None
 
 
-#: What pods said before securityContext.appArmorProfile, and older manifests still do.
+#: The annotation that securityContext.appArmorProfile has replaced; older manifests still have it.
 _APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _UNCONFINED: Final = ("unconfined", "Unconfined", "")
 
-#: spec.resources of a pod means something for these alone (see decoding.pods).
+#: spec.resources of a pod has a meaning for these resources only (see decoding.pods).
 _POD_RESOURCES: Final = ("cpu", "memory")
 _HUGE_PAGES: Final = "hugepages-"
 
@@ -110,7 +110,7 @@ def isolation_of(raw: RawUsingPod) -> str:
 
 
 def uses_in(pod: bytes | Raw, place: str = "Pod") -> frozenset[str]:
-    """The same of a pod as JSON. Raises DecodeError."""
+    """As uses_of, for a pod as JSON. Raises DecodeError."""
     return uses_of(decode(pod, RawUsingPod, place))
 
 
@@ -198,7 +198,7 @@ def _is_something(amount: str | int | float | None) -> bool:
         return False
     text = str(amount)
     try:
-        # Nearly all are told at a glance; reading a quantity takes ten times as long.
+        # The regular expression decides nearly all; parsing a quantity takes ten times as long.
         return _SOMETHING.match(text) is not None or parse_quantity(text) != 0
     except ValueError:
         return True

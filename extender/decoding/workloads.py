@@ -22,7 +22,7 @@ WORKLOAD_GROUPS: Final = {
     "StatefulSet": "apps",
 }
 
-#: What the DaemonSet controller gives every pod, and those of the host's network besides
+#: The tolerations that the DaemonSet controller adds to every pod, and to those with hostNetwork
 #: (pkg/controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations, v1.36.2).
 _DAEMON_TOLERATIONS: Final = tuple(
     Toleration(f"node.kubernetes.io/{key}", "Exists", "", effect)
@@ -53,7 +53,7 @@ class _HostNetworkWorkloadSpec(Struct):
 
 
 class RawDaemonSet(Struct):
-    """What only a DaemonSet's template is read for."""
+    """The fields that are read only of a DaemonSet."""
 
     spec: _HostNetworkWorkloadSpec | None = None
 
@@ -77,7 +77,7 @@ class _WorkloadSpec(Struct, rename="camel"):
 class RawWorkload(Struct):
     metadata: RawMetadata | None = None
     spec: _WorkloadSpec | None = None
-    #: Of a PodTemplate, which has no spec.
+    #: A PodTemplate has its template here, and no spec.
     template: Raw = _NULL
 
 
@@ -115,7 +115,7 @@ def template_of(raw: RawWorkload, kind: str) -> tuple[Raw, str]:
 
 
 def template_path(kind: str) -> tuple[str, ...] | None:
-    """Where in an object of a kind its pod stands; () for a Pod, None for what makes none."""
+    """The path of the pod in an object of a kind; () for a Pod, None where a kind makes no pods."""
     if kind == "Pod":
         return ()
     if kind not in WORKLOAD_GROUPS:

@@ -32,7 +32,7 @@ SAME_LINE_SECONDS: Final = 60.0
 #: else.
 UNPROVEN_BYTES_A_SECOND: Final = 256 * 2**20
 
-#: After this many bytes were held, freed memory is returned to the kernel.
+#: Once this many bytes were held, freed memory is returned to the kernel afterwards.
 WORTH_GIVING_BACK: Final = 32 * 2**20
 
 #: The longest that kube-scheduler takes to send a request; seconds.
@@ -52,10 +52,10 @@ _STOP_SECONDS: Final = {
 class Limits:
     """Bytes, seconds and numbers.
 
-    max_held_bytes is for all requests that are not answered and all answers that are not taken
-    yet; over it the slowest client is turned away, and if none is slow, the newest.
-    keep_alive_seconds is longer than the 90 s after which Go's client closes an idle connection,
-    so that it is never the server that closes one just as kube-scheduler sends on it.
+    max_held_bytes is for all requests that are not answered and all answers that are not taken yet;
+    beyond it the slowest client is refused, or the newest if none is slow. keep_alive_seconds is
+    longer than the 90 s after which Go's client closes an idle connection, so that the server never
+    closes a connection just as kube-scheduler sends on it.
     """
 
     max_body_bytes: int
@@ -82,9 +82,10 @@ class Connections:
         self.date = b""
         self.heads = KnownHeads()
         self._open: dict[Connection, asyncio.Task[None] | None] = {}
-        # Who makes room for a new connection, in this order, and in each the longest first: who
-        # never sent a byte or finished a request, who is slow to take an answer, who is idle, and
-        # who, answered before, is sending. Of the last, those that take long go before the idle.
+        # The connections that are dropped for a new one, in this order, and in each group the
+        # oldest first: those that never sent a byte or never completed a request, those that are
+        # slow to take an answer, idle ones, and those that were answered before and are sending. Of
+        # the last group, those that take long are dropped before idle ones.
         self._silent: dict[Connection, None] = {}
         self._unserved: dict[Connection, None] = {}
         self._lingering: dict[Connection, None] = {}
@@ -124,7 +125,7 @@ class Connections:
         conn.deadline = self.now() + seconds
 
     def _wait_in(self, conn: Connection, place: dict[Connection, None] | None) -> None:
-        """Make it the last of those in this place, and of no other."""
+        """Move the connection to the end of this group, and out of any other."""
         if conn.waits_in is not None:
             del conn.waits_in[conn]
         conn.waits_in = place
@@ -160,7 +161,7 @@ class Connections:
                 return
 
     def delay(self, size: int) -> float:
-        """How long a client that was never answered is paused; seconds."""
+        """The pause for a client that was never answered, in seconds."""
         now = self.now()
         start = max(self._next_unproven, now)
         self._next_unproven = start + size / UNPROVEN_BYTES_A_SECOND
@@ -189,7 +190,7 @@ class Connections:
         self._open[conn] = self.loop.create_task(self._greet(conn, sock, tls))
 
     def make_room(self) -> bool:
-        """Drop the connection that is least missed; False when all are being answered."""
+        """Drop the least useful connection; False when all are being answered."""
         waiting = next(filter(None, self._waiting), None)
         if waiting is None:
             return False

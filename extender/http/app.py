@@ -37,7 +37,7 @@ def create_app(service: Service, threads: Threads) -> Application:
 
 
 def _pages(service: Service, threads: Threads, *, of_ops: bool = False) -> Flask:
-    """What people open: the debug endpoints, and HTML for browsers unless it is switched off."""
+    """The endpoints for people, and HTML for browsers unless it is switched off."""
     app = bare_app()
     routes = install_debug(app, service, threads.turn, of_ops=of_ops)
     install_index(app, service, of_ops=of_ops)

@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
         self.served = False
         #: Bytes that the registry counts for this connection.
         self.held = 0
-        #: The registry's place for it among the connections that may make room.
+        #: The group of this connection among those that may be dropped.
         self.waits_in: dict[Connection, None] | None = None
         self._transport: asyncio.Transport | None = None
         self._tls = False
@@ -84,7 +84,7 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def refuse(self, status: HTTPStatus, message: str) -> None:
-        """Turn away what the client is sending."""
+        """Refuse the request that the client is sending."""
         self._deaf = True
         self._reader.drop()
         self._requests.append(Refusal(status, message))
@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
         self._requests.clear()
         self._reader.drop()
         if self._task is not None:
-            # Work that still waits for a thread is not needed any more.
+            # Work that still waits for a thread is cancelled.
             self._task.cancel()
         self._all.closed(self)
 
@@ -142,7 +142,7 @@ class Connection(asyncio.Protocol):
             self._reader.drop()
             self._requests.append(refusal)
         if self.phase is Phase.LINGERING:
-            return  # turned away meanwhile, for holding too much
+            return  # refused meanwhile, for holding too much
         if before is not self.phase and len(self._requests) == 1 and not reader.in_message:
             self._learn(data, self._requests[0])
         if not self._requests and before is not self.phase:

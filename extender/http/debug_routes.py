@@ -44,7 +44,7 @@ from extender.wire.node_items import NodeItems
 
 _MAX_LIMIT_DIGITS: Final = 9
 
-#: Nodes in a list of all, unless ?limit= is given: 200 KB, as much as a person reads through.
+#: The number of nodes in a list of all, unless ?limit= is given: 200 KB, enough for a person.
 DEFAULT_LISTED_NODES: Final = 1000
 
 Text = Callable[[Mapping[str, Any], Screen], str]
@@ -104,7 +104,7 @@ class DebugRoutes:
         return _answer(self.explanation(args, query, rules), debug_texts.explanation_text, query)
 
     def pod_named(self, text: str) -> tuple[Pod, NamespaceRules | None]:
-        """The pod NAMESPACE/NAME, and what its namespace says of classes where that is known.
+        """The pod NAMESPACE/NAME, and the rules of its namespace where they are known.
 
         Raises BadRequestError, NotFoundError, UndecidedError.
         """
@@ -203,7 +203,7 @@ class DebugRoutes:
         return _answer(node_document(name, shape, classes), debug_texts.node_text, query)
 
     def synced(self) -> Snapshot:
-        """The newest snapshot. Raises UndecidedError while it is not complete."""
+        """The newest snapshot. Raises UndecidedError before the first sync."""
         snapshot = self._service.source.snapshot
         self._check_synced(snapshot, nodes=True)
         return snapshot

@@ -92,8 +92,8 @@ def error_answer(status: int, message: str, *headers: Header) -> Answer:
 class Application(Protocol):
     """What answers requests; called on the event loop.
 
-    An answer that has to wait, or takes long, comes as an awaitable. What it raises is answered as
-    errors.answer_of says.
+    An answer that has to wait, or takes long, comes as an awaitable. What it raises is answered by
+    error_answers.answer_of.
     """
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]: ...

@@ -20,8 +20,8 @@ from extender.snapshot import NodeTable, Snapshot
 from extender.verbs.overview import Cell, Overview
 from extender.verbs.pools import Pool
 
-#: How long a page that was made may be given to others who ask for the same; and how long where
-#: nothing has changed that it shows but the minutes since a pod was refused.
+#: How long a page may be served from the cache; the second limit applies where nothing that it
+#: shows has changed except the minutes since a pod was refused.
 KEEP_SECONDS: Final = 2.0
 KEEP_UNCHANGED_SECONDS: Final = 30.0
 _KEPT: Final = 16
@@ -60,7 +60,7 @@ class _Made:
 
 
 class OverviewPage:
-    """Made from the newest snapshot, and given to all who ask for the same."""
+    """Made from the newest snapshot, and cached for equal requests."""
 
     def __init__(
         self, service: Service, routes: DebugRoutes, clock: Callable[[], float] = time.monotonic
@@ -69,7 +69,7 @@ class OverviewPage:
         self._routes = routes
         self._clock = clock
         self._made: OrderedDict[str, _Made] = OrderedDict()
-        # Not the table itself: the store uses its dictionaries again once nobody has it.
+        # Not the table itself: the store reuses its dictionaries once nothing refers to it.
         self._counted: tuple[ReferenceType[NodeTable], Overview] | None = None
 
     def answer(self) -> Response:

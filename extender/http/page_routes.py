@@ -39,7 +39,7 @@ _VERSION: Final = "GET  /version\n"
 
 
 def wants_page() -> bool:
-    """Whether it is a browser that asks, and not for JSON or text."""
+    """Whether the client is a browser that does not ask for JSON or text."""
     if "output" in request.args:
         return False
     kinds = ["application/json", "text/html"]
@@ -89,7 +89,7 @@ def install_pages(app: Flask, service: Service, routes: DebugRoutes) -> None:
     @app.after_request
     def allow_nothing_else(response: Response) -> Response:
         response.headers["X-Content-Type-Options"] = "nosniff"
-        # A cache on the way gives a page to no program, nor JSON to a browser.
+        # So a cache on the way serves no page to a program, and no JSON to a browser.
         response.vary.add("Accept")
         if response.mimetype == "text/html":
             response.headers["Content-Security-Policy"] = _POLICY
@@ -101,7 +101,7 @@ def install_pages(app: Flask, service: Service, routes: DebugRoutes) -> None:
 def _either(
     pages: Pages, page: Callable[..., Response], known: Sequence[str], other: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The page for browsers, and for others what stands there without pages.
+    """The page for browsers, and for others the answer of the debug endpoint.
 
     known are the parameters of the page.
     """

@@ -1,7 +1,7 @@
 """The pages about a RuntimeClass, nodes and a pod: what the debug endpoints answer, as HTML.
 
 Everything that stands in a page is escaped: names, labels and texts are written by pod authors and
-nodes. No page needs another host, nor a script for more than its refreshing.
+nodes. No page loads anything from another host, and its only script refreshes it.
 """
 
 from collections.abc import Sequence
@@ -30,16 +30,17 @@ from extender.verbs.class_nodes import ClassNodes, classes_of_node, nodes_of_cla
 from extender.verbs.pools import Pool
 from extender.wire.explain_bodies import ExplainArgs
 
-#: Nodes of a page, and of each reason on one.
+#: The number of nodes on a page, and for each reason on it.
 NODES_A_PAGE: Final = 100
 NODES_A_REASON: Final = 100
 
-#: Of what a pod requires, and of what there is to warn about; its author decides how much that is.
+#: The number of a pod's requirements and warnings on a page; the pod's author decides how many
+#: there are.
 MAX_EXPLAINED: Final = 200
 
 
 class Pages:
-    """HTML made from the newest snapshot; what can't be answered is a page too."""
+    """HTML made from the newest snapshot; errors are pages too."""
 
     def __init__(self, service: Service, routes: DebugRoutes, overview: OverviewPage) -> None:
         self._service = service

@@ -27,7 +27,7 @@ MAX_CHUNK_OVERHEAD: Final = 16
 #: request before the first is answered.
 MAX_PIPELINED: Final = 64
 
-#: Headers that say where a request ends and how it is written, and Host, which it must have.
+#: The headers that decide where a request ends and how it is encoded, and Host, which is required.
 _READ_HERE: Final = frozenset(
     {b"host", b"content-length", b"transfer-encoding", b"expect", b"content-encoding"}
 )
@@ -60,11 +60,11 @@ class RequestReader:
         #: Bytes of the body that is being received.
         self.received = 0
         self.on_message_begin()
-        #: Whether something of a request has arrived that is not complete.
+        #: Whether a part of an incomplete request has arrived.
         self.in_message = False
 
     def drop(self) -> None:
-        """Forget what has arrived of a body."""
+        """Drop the received part of a body."""
         self._pieces = []
 
     def feed(self, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """The reviews that kube-apiserver asks for: decode → decide → encode; bytes in, bytes out.
 
-A body that is no AdmissionReview is a 400. Whatever stands in a review that can be read is
-answered with a 200 and the review's uid.
+A body that is no AdmissionReview is a 400. A readable review is always answered with a 200 and its
+uid, whatever it contains.
 """
 
 import logging

@@ -30,7 +30,7 @@ from extender.wire.filter_bodies import QUICK_NAMES_BYTES, is_quick
 #: memory meanwhile.
 _LARGE_THREADS: Final = 1
 
-#: Threads that wait, 30 ms or a second each (node_wait, lookup).
+#: Threads that wait, 30 ms or a second each (cluster.node_wait, cluster.live_classes).
 _WAITING_THREADS: Final = 32
 
 
@@ -69,7 +69,7 @@ class Turn:
 
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
-        """Let others have the turn while this page waits, as for the API server."""
+        """Release the turn while this page waits, for example for the API server."""
         self._lock.release()
         try:
             yield

@@ -46,7 +46,7 @@ def no_known_pods() -> Collection[str]:
 
 
 class PodReader(Protocol):
-    """Reads a pod that somebody pasted."""
+    """Reads a pod that was pasted into a form."""
 
     def __call__(self, text: bytes) -> Pod:
         """The pod of a YAML or JSON text. Raises BadRequestError."""
@@ -57,7 +57,7 @@ def no_text_read(text: bytes) -> Pod:
 
 
 class NodeEvents(Protocol):
-    """Waits a moment for watch events that kube-scheduler may have received earlier."""
+    """Waits briefly for watch events that kube-scheduler may have received earlier."""
 
     def __call__(
         self, judged: Snapshot, *, tried_before: bool, group: str = ""

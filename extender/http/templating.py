@@ -9,10 +9,10 @@ from flask import Response, render_template, request
 from extender import __version__
 from extender.wire.bodies import BadRequestError
 
-#: How often a page asks for itself again.
+#: How often a page refreshes itself; seconds.
 REFRESH_SECONDS: Final = 5
 
-#: The most that is read of a search text: no name is longer.
+#: The longest search text that is read: no name is longer.
 _MAX_TEXT: Final = 253
 _MAX_PAGE_DIGITS: Final = 6
 

@@ -93,8 +93,8 @@ class FilterRoute:
         if result.leaves_none:
             if not patient and self._may_wait(result):
                 raise WouldWaitError
-            # First remembered, then looked again: what begins to match in between is either seen
-            # here, or finds the pod remembered and wakes it.
+            # The pod is remembered first and judged again afterwards: a node that begins to match
+            # in between is either seen here, or its event finds the pod remembered and requeues it.
             tried_before = self._service.refused.refuse(pod)
             newer = self._with_class(pod, self._newer(pod, snapshot, result, tried_before))
             result = look_again(result, pod, newer, names, policy)
@@ -108,17 +108,18 @@ class FilterRoute:
         for snapshot in snapshots:
             runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
             if runtime_class is None and pod.runtime_class_name:
-                # Gone, or not there yet: to be asked for, as at first.
+                # The class is gone or not there yet: it is looked up again.
                 runtime_class, snapshot = self._service.resolve(pod)
             if pod.uses is None and _limits_uses(runtime_class):
-                # Only now does the class say what its pods can't use: judged at the next try.
+                # The class says only since now what its pods can't use: the next attempt judges
+                # that.
                 return
             yield runtime_class, snapshot
 
     def _newer(
         self, pod: Pod, judged: Snapshot, result: FilterResult, tried_before: bool
     ) -> Iterable[Snapshot]:
-        """Snapshots to judge by instead; waited for only where a node could make a difference."""
+        """Newer snapshots; they are waited for only where a node could make a difference."""
         if self._may_wait(result):
             return self._service.node_events(judged, tried_before=tried_before, group=pod.group)
         newest = self._service.source.snapshot

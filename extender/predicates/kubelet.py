@@ -1,4 +1,4 @@
-"""What the kubelet would reject after the pod was bound: judged before binding.
+"""Judges before binding which pods a node's kubelet would reject afterwards.
 
 In this order, for pods with and without a RuntimeClass (pkg/kubelet, v1.36.2):
 

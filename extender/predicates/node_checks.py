@@ -159,7 +159,7 @@ def _class_checks(
 ) -> Iterator[Check]:
     """Checks 4 to 7, what the class asks of a node, in their order.
 
-    with_conditions: taints count too that say how the node is at the moment.
+    with_conditions: taints that describe the node's current condition count too.
     """
     name = runtime_class.name
 
@@ -196,9 +196,9 @@ def _feature_checks(
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What is required of a node, compiled for many: tolerations, and the checks in their order.
+    """The requirements on a node, compiled for many nodes: tolerations, and the checks in order.
 
-    It has only checks that can fail, so that a pod without such needs costs nothing.
+    It has only checks that this pod can fail, so that a pod without needs costs nothing.
     """
 
     tolerations: TolerationSet
@@ -206,7 +206,7 @@ class Requirements:
 
     @classmethod
     def of(cls, pod: Pod, runtime_class: RuntimeClass | None, policy: Policy) -> "Requirements":
-        """Of a pod and its class: tolerations are those of both."""
+        """The requirements of a pod and its class, with the tolerations of both."""
         tolerations = TolerationSet(
             (*pod.tolerations, *(runtime_class.tolerations if runtime_class else ())),
             comparison_operators=policy.comparison_operators,
@@ -228,7 +228,7 @@ class Requirements:
 
     @classmethod
     def without_pod(cls, runtime_class: RuntimeClass, check: HandlerCheck) -> "Requirements":
-        """Whether a node can run a class at all: its own tolerations, no condition taints."""
+        """The requirements of a class alone: its own tolerations, condition taints left aside."""
         tolerations = TolerationSet(runtime_class.tolerations)
         checks = _class_checks(runtime_class, tolerations, check, with_conditions=False)
         return cls(tolerations, tuple(checks))

@@ -23,8 +23,8 @@ _HUGE_PAGES: Final = "hugepages-"
 #: kube-scheduler's own order; others follow by name.
 _ORDER: Final = {name: rank for rank, name in enumerate((PODS, CPU, MEMORY, EPHEMERAL_STORAGE))}
 
-#: Billionths, as amounts are kept, in what kube-scheduler counts in: thousandths of a CPU, and of
-#: all else whole units.
+#: The number of billionths, in which amounts are kept, in a unit that kube-scheduler counts in:
+#: thousandths of a CPU, whole units of all else.
 _MILLI: Final = 10**6
 _WHOLE: Final = 10**9
 
@@ -92,13 +92,13 @@ def request_of(resources: PodResources, overhead: Amounts | None = None) -> Requ
 
 
 def _add(total: Counter[str], amounts: Amounts) -> None:
-    # Not Counter.update: it is slower, and + drops what is not positive.
+    # Not Counter.update, which is slower, nor +, which drops amounts that are not positive.
     for name, value in amounts.items():
         total[name] += value
 
 
 def counted(amounts: Amounts) -> Amounts:
-    """Billionths as kube-scheduler counts them, rounded up; what it does not count is left out."""
+    """Billionths in kube-scheduler's units, rounded up; only for resources that it counts."""
     return {
         name: -(-value // (_MILLI if name == CPU else _WHOLE))
         for name, value in amounts.items()
@@ -106,7 +106,7 @@ def counted(amounts: Amounts) -> Amounts:
     }
 
 
-#: What kube-scheduler leaves to its extenders (ignoredByScheduler).
+#: The resources that kube-scheduler leaves to its extenders (ignoredByScheduler).
 _IGNORED: Final = frozenset({MARK})
 
 

@@ -1,8 +1,8 @@
 """The parts of nodes that RuntimeClasses ask for: only these belong to a node's shape.
 
-Labels that a nodeSelector has count as they are. Of terms, only which of their requirements a node
-meets: a requirement such as `NotIn` says the same of thousands of values, and so one shape stands
-for them. Of conditions, only those that have the status some class asks for.
+A label counts with its value if a nodeSelector asks for it. Of terms only the requirements that a
+node meets count: a requirement such as `NotIn` holds for thousands of values, which so share one
+shape. Of conditions only those count that have the status some class asks for.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +24,7 @@ _Test = Callable[[Mapping[str, str], str], bool]
 
 
 def requirements_in(term: SelectorTerm) -> tuple[NodeRequirement, ...]:
-    """What a term requires, each once, in the order of the keys."""
+    """The requirements of a term, each once, in the order of the keys."""
     found = {
         *(NodeRequirement(each.key, each.operator, each.values) for each in term.match_expressions),
         *(

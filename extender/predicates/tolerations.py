@@ -53,7 +53,8 @@ class TolerationSet:
             self._equal.add((*scope, toleration.value))
         elif comparison_operators and toleration.operator in ("Gt", "Lt"):
             bound = _canonical_int64(toleration.value)
-            # Of several bounds for one scope only the laxest matters: one toleration is enough.
+            # Of several bounds for one scope only the most tolerant matters: one toleration is
+            # enough.
             if bound is not None and toleration.operator == "Gt":
                 self._above[scope] = min(bound, self._above.get(scope, bound))
             elif bound is not None:
@@ -91,7 +92,7 @@ _UNSCHEDULABLE_TAINT: Final = Taint(UNSCHEDULABLE_TAINT_KEY, "", NO_SCHEDULE)
 def tolerates_cordon(tolerations: TolerationSet) -> bool:
     """Whether a pod may go to a node with spec.unschedulable.
 
-    plugins/nodeunschedulable/node_unschedulable.go, v1.36.2: a toleration of the taint that the
+    plugins/nodeunschedulable/node_unschedulable.go, v1.36.2: it must tolerate the taint that the
     node controller would put there.
     """
     return tolerations.tolerates(_UNSCHEDULABLE_TAINT)

@@ -60,7 +60,7 @@ def explanation_text(document: Document, screen: Screen) -> str:
 
 
 def _warning(screen: Screen, text: str) -> str:
-    """What is to be copied at the end of a warning stands on a line of its own, not wrapped."""
+    """The end of a warning that is to be copied gets a line of its own, not wrapped."""
     head, colon, rest = text.partition(": {")
     if not colon:
         return paragraph(screen, _safe(text), "  ", "- ")
@@ -148,7 +148,7 @@ def classes_text(document: Document, screen: Screen) -> str:
 
 
 def class_text(document: Document, screen: Screen) -> str:
-    """One RuntimeClass: its line in the list, and what the list has no room for."""
+    """One RuntimeClass: its line in the list, and the details that the list leaves out."""
     parts = [classes_text({"items": [document]}, screen)]
     rows: list[Row] = [["toleration", _safe(_toleration(each))] for each in document["tolerations"]]
     rows += [

@@ -60,7 +60,7 @@ def counts_text(findings: Sequence[Finding], looked_at: str) -> str:
 
 
 def _fix(screen: Screen, text: str) -> str:
-    """On one line if it is a command or a field, to be copied."""
+    """On one line if it is a command or a field, so that it can be copied."""
     if _COPIED.match(text):
         return f"  fix: {text}\n"
     return paragraph(screen, text, "       ", "  fix: ")

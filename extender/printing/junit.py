@@ -16,8 +16,8 @@ def junit_text(
 ) -> str:
     """The document.
 
-    judged: (file, object) of everything that was looked at. failing: of findings the least severity
-    that fails a test; others are told in its output.
+    judged: (file, object) of everything that was checked. failing: the least severity that fails a
+    test; lesser findings are in the test's output.
     """
     by_object: dict[tuple[str, str], list[LocatedFinding]] = {each: [] for each in judged}
     for each in findings:
@@ -70,5 +70,5 @@ def _told(each: LocatedFinding) -> str:
 
 
 def _text(text: str) -> str:
-    """Text that XML may have: no control characters, no halves of characters."""
+    """Text that XML allows: no control characters and no lone surrogates."""
     return printable(text)

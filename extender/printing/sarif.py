@@ -1,6 +1,6 @@
 """Findings as SARIF 2.1.0, which code hosts show beside the lines they are about.
 
-Of a log as the OASIS standard has it: the tool with its rules, and a result for each finding.
+Of the OASIS standard's log it has the tool with its rules, and a result for each finding.
 """
 
 import os
@@ -21,7 +21,7 @@ _LEVELS: Final = {
     Severity.ADVICE: "note",
 }
 
-#: What each code means, for who sees only that.
+#: The meaning of each code, for readers who see only the code.
 RULES: Final[Mapping[str, str]] = {
     "class_required": "The namespace requires its pods to name a RuntimeClass.",
     "conflict": "The pod's nodeSelector contradicts its RuntimeClass's.",

@@ -1,6 +1,6 @@
 """Tables that fit a terminal: columns are as wide as they need, the widest wrap when they must.
 
-A word is never broken: a label's key in two pieces can be neither read nor copied.
+A word is never broken, since half a label's key can't be read or copied.
 """
 
 import textwrap
@@ -17,7 +17,7 @@ _GAP: Final = "   "
 #: narrower still, lines overflow.
 _LEAST: Final = 8
 
-#: The width where that of the reader's terminal is not known.
+#: The width if the terminal's is not known.
 DEFAULT_WIDTH: Final = 100
 
 
@@ -76,7 +76,8 @@ def _widths(natural: Sequence[int], least: Sequence[int], screen: Screen) -> Seq
         if not wrapping:
             break
         widest = max(wrapping, key=widths.__getitem__)
-        # First down to the second widest column at once, then both by a character at a time.
+        # The widest column shrinks to the second widest at once, then both by a character at a
+        # time.
         others = [widths[n] for n in wrapping if n != widest]
         floor = max(least[widest], max(others, default=0))
         cut = max(1, min(excess, widths[widest] - floor))

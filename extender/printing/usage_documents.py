@@ -47,7 +47,7 @@ def pods_document(rows: Collection[PodRow]) -> Document:
 
 @dataclass(frozen=True, slots=True)
 class ClassUse:
-    """What the classes are used for; nodes as by nodes_of_each, pools where they are asked for."""
+    """The use of the classes; nodes as by nodes_of_each, pools only with --by-pool."""
 
     classes: Sequence[RuntimeClass]
     nodes: Mapping[str, tuple[NodeCounts, Sequence[NodeCounts]]]

@@ -42,11 +42,11 @@ def pods_text(rows: Collection[PodRow], screen: Screen) -> str:
 
 
 def _cut(reason: str) -> str:
-    """A reason that names many kinds of nodes has sentences of its own length."""
+    """A reason that names many kinds of nodes is too long for a table."""
     return " ".join(shown(word) for word in reason[:_MAX_REASON].split(" "))
 
 
-#: kube-scheduler's event has no more.
+#: kube-scheduler's event is no longer than this.
 _MAX_REASON: Final = 1024
 
 
@@ -69,7 +69,7 @@ def usage_text(document: Document, screen: Screen) -> str:
         *("NODES", "READY", "RUNNING", "STRANDED", "DRIFTED", "PENDING", "OVERHEAD", "FINDINGS"),
     ]
     parts = [table(screen, headers, rows)]
-    # One that is about several classes is told once.
+    # A finding about several classes is shown once.
     findings = dict.fromkeys(
         f"{finding['severity']}: {finding['what']}: {finding['why']}"
         for each in document["items"]
@@ -95,7 +95,7 @@ def _count_cells(counts: Document) -> Iterator[str | Cell]:
 
 
 def can_delete_text(document: Document, screen: Screen) -> str:
-    """Whether a class may go, and else what uses it."""
+    """Whether a class can be deleted, and otherwise what uses it."""
     name = f"RuntimeClass {shown(document['class'])}"
     if document["canDelete"]:
         return f"{name} can be deleted: nothing uses it.\n"

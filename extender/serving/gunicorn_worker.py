@@ -39,8 +39,8 @@ GRACEFUL_SECONDS: Final = 10
 #: Heads and the framing of chunks are held too, however small the limit of a body.
 HELD_AT_LEAST: Final = 64 * 2**20
 
-#: How long a thread keeps the interpreter when the event loop wants it. With Python's own 5 ms, a
-#: request would wait that long for each page that is being made.
+#: How long a thread keeps the interpreter while the event loop waits for it. With Python's default
+#: of 5 ms, a request would wait that long for each page that is being made.
 SWITCH_SECONDS: Final = 0.0002
 
 #: Enough for a kubelet and a few Prometheus servers.
@@ -53,7 +53,7 @@ SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 (gunicorn makes a file of its ow
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What a worker made and must stop: the applications, their threads and what feeds them."""
+    """The parts that a worker has made and must stop: applications, their threads and sources."""
 
     app: exchange.Application
     ops_app: exchange.Application
@@ -68,7 +68,7 @@ class _Logger(Logger):  # type: ignore[misc]  # gunicorn ships no types
         super().setup(cfg)
         self.error_log.handlers.clear()
         self.error_log.propagate = True
-        # Messages of gunicorn about its processes are of interest with -v only.
+        # gunicorn's messages about its processes are shown with -v only.
         self.error_log.setLevel(cfg.loglevel.upper())
         self.access_log.disabled = True
 

@@ -1,6 +1,6 @@
 """Where a server listens: addresses and certificates are checked before anything starts.
 
-What is wrong with them is reported in one line.
+A fault is reported in one line.
 """
 
 import contextlib

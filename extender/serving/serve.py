@@ -54,7 +54,7 @@ def serve(options: ServeOptions) -> int:
 
 
 def _line_to_try(curl: str, url: str, preloaded: Preloaded | None) -> str:
-    """A curl line that asks about a class and some nodes that are there."""
+    """A curl line that asks about an existing class and some of its nodes."""
     if not isinstance(preloaded, tuple):
         return readiness_line(curl, url)
     _, manifests = preloaded

@@ -52,7 +52,7 @@ Preloaded = tuple[Signature, Manifests] | ClusterConfig
 
 
 class _Loaded:
-    """What was read from the source, for the first worker; one that replaces it reads again."""
+    """The source's content for the first worker; a worker that replaces it reads again."""
 
     def __init__(self, source: SourceOptions) -> None:
         """Raises UsageError."""
@@ -124,7 +124,7 @@ def run(
 
 
 def _curl(listen: ListenOptions) -> str:
-    """How to ask from this machine, by whose name no certificate may be."""
+    """The curl command for this machine, whose name no certificate may have."""
     if not listen.tls_cert_file:
         return "curl -sS"
     client = " --cert CLIENT.crt --key CLIENT.key" if listen.client_ca_file else ""
@@ -157,7 +157,7 @@ def start_worker(
 
 
 class _FreezeOnceSynced:
-    """Takes what the first full sync has brought out of the garbage collector's sight.
+    """Exempts the objects of the first full sync from garbage collection.
 
     It lives as long as the process. A full collection walks every container; with the nodes of a
     large cluster that is tens of milliseconds in the middle of a request.

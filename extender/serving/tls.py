@@ -72,7 +72,7 @@ class TlsContext:
             self._log.info("loaded the changed TLS certificate of %s", self._certfile)
 
     def _read_signature(self) -> tuple[tuple[int, int, int], ...]:
-        """What changes when a file is replaced or rewritten; zeros for a missing file."""
+        """A value that differs once a file is replaced or rewritten; zeros for a missing file."""
         return tuple(
             _file_signature(path)
             for path in (self._certfile, self._keyfile, self._ca_certs)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-#: The type of an error of what does not decode.
+#: The type of the error for a value that does not decode.
 UNREADABLE: Final = "FieldValueTypeInvalid"
 
 _ESCAPES = {

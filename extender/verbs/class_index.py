@@ -31,7 +31,7 @@ Entry = tuple[str, str]
 
 
 class ConstraintKey(NamedTuple):
-    """What a class asks of a node, apart from its handler."""
+    """The requirements of a class on a node, apart from its handler."""
 
     node_selector: tuple[Entry, ...]
     tolerations: frozenset[Toleration]
@@ -42,7 +42,7 @@ class ConstraintKey(NamedTuple):
 
     @property
     def selects(self) -> bool:
-        """Whether it asks for anything that an ordinary node has not."""
+        """Whether it asks for anything that an ordinary node lacks."""
         return bool(self.node_selector or self.terms or self.conditions)
 
 

@@ -1,7 +1,7 @@
 """Which nodes can run which RuntimeClasses, regardless of any pod: for lists and gauges.
 
 Checks 3 to 5 with the class's own tolerations, ignoring condition taints
-(predicates.runtimeclass.Requirements.without_pod).
+(predicates.node_checks.Requirements.without_pod).
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What the RuntimeClasses are used for: nodes, pods and overhead, of each class and each pool."""
+"""How the RuntimeClasses are used: nodes, pods and overhead, by class and by pool."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ class PodUse:
     overhead: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "PodUse") -> None:
-        """Count the pods of another one too."""
+        """Add the pods of another count."""
         self.states.update(other.states)
         self.overhead.update(other.overhead)
 
@@ -57,7 +57,7 @@ class Usage:
         self._amounts: dict[tuple[tuple[str, str], ...], Amounts] = {}
 
     def count(self, pod: PlacedPod, state: State, number: int = 1) -> None:
-        """Count a pod, or so many like it."""
+        """Count one pod, or several equal ones."""
         amounts = self._amounts_of(pod.overhead) if pod.node else {}
         uses = [self.by_class.setdefault(pod.runtime_class_name, PodUse())]
         if self._pools is not None and pod.node:
@@ -80,7 +80,7 @@ class Usage:
         return amounts
 
 
-#: Overheads whose numbers are remembered; a class has one.
+#: The number of overheads whose parsed form is remembered; a class has one.
 _MAX_REMEMBERED = 1024
 
 

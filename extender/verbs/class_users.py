@@ -9,7 +9,7 @@ from extender.objects import Namespace, PlacedPod, RuntimeClass, Workload
 
 
 class User(NamedTuple):
-    """An object that uses a class; namespace is empty of what has none."""
+    """An object that uses a class; namespace is empty for cluster-scoped ones."""
 
     kind: str
     namespace: str
@@ -25,8 +25,8 @@ def users_of(
 ) -> Iterator[User]:
     """Workloads, then namespaces and the class itself as defaults, then pods.
 
-    Left out is what will make no pod again: pods and Jobs that have ended, and the revisions that a
-    Deployment keeps for a rollback. namespaces: by name.
+    Objects that will make no pod again are left out: pods and Jobs that have ended, and the
+    revisions that a Deployment keeps for a rollback. namespaces: by name.
     """
     yield from workloads_naming(name, workloads)
     yield from defaults_naming(name, runtime_class, namespaces)

@@ -120,12 +120,12 @@ class FilterResult(NamedTuple):
 
     @property
     def why(self) -> tuple[tuple[int, str], ...]:
-        """Of each text that is some node's: the number of nodes, and the text."""
+        """The number of nodes for each text that occurs, and the text."""
         refused = zip(self.sizes[PASSES + 1 :], self.texts, strict=True)
         return tuple(each for each in refused if each[0])
 
     def pick(self, items: Sequence[T], group: Group) -> Sequence[T]:
-        """Those of the items, in the order asked, that are of one group."""
+        """The items of one group, in the order asked."""
         mask = bytes(value == group for value in range(_BYTE_VALUES))
         return list(compress(items, self.groups.translate(mask)))
 
@@ -158,8 +158,8 @@ def sort_nodes(verdicts: Verdicts) -> FilterResult:
 
 
 def _sort_by_code(verdicts: Verdicts) -> FilterResult:
-    """The same where there are so few reasons that each keeps its detail: they are the groups."""
-    counts: Mapping[Any, int] = verdicts.counts()  # whose codes are the groups here
+    """As sort_nodes, where there are so few reasons that each keeps its detail and is a group."""
+    counts: Mapping[Any, int] = verdicts.counts()  # the codes are the groups here
     by_code: dict[Code, int] = {}
     sizes, texts = [counts.get(PASSES, 0)], []
     for number, reason in enumerate(verdicts.reasons):

@@ -1,9 +1,9 @@
 """Which RuntimeClasses could run a pod, best first (KEP-585: fitting a class to a pod's needs).
 
-A class fits that is allowed in the pod's namespace, isolates at least as well as is asked, lacks
-nothing that the pod uses, and on at least one node lets the pod pass as admission would make it.
-Of those the one with most nodes is best, then the one with least overhead, then the first by name:
-the same cluster gives the same answer.
+A class fits if it is allowed in the pod's namespace, isolates at least as well as requested,
+supports everything that the pod uses, and lets the pod, as admission would make it, pass on at
+least one node. The best is the one with the most nodes, then with the least overhead, then the
+first by name, so that the same cluster always gives the same answer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ from extender.verbs.explain import explain
 from extender.verbs.explain.candidate_nodes import Candidates, nodes_of
 from extender.verbs.explain.effort import Effort
 
-#: What a class isolates that does not say.
+#: The level of a class that states none.
 _LEAST: Final = ISOLATION_LEVELS[0]
 
 
@@ -59,8 +59,9 @@ def fit(
 ) -> Sequence[Fit]:
     """All classes, those that fit first and best first, then the others by name.
 
-    pod is as decoding.explained_pods reads it; what its own class has given it is left aside. rules
-    are those of its namespace, None where they are not known. isolation is a level, "" for any.
+    pod is as decoding.explained_pods reads it; whatever its own class has merged into it is
+    ignored. rules are those of its namespace, None where they are not known. isolation is a level,
+    "" for any.
     """
     classes = snapshot.runtime_classes
     bare = _without_class(pod, classes.get(pod.runtime_class_name))
@@ -129,7 +130,7 @@ def _with_overhead(
 
 
 def _without_class(pod: Pod, runtime_class: RuntimeClass | None) -> Pod:
-    """The pod without what its class has given it, if it has given it all that it gives."""
+    """The pod without what its class has merged into it, if it has all of that."""
     if runtime_class is None:
         return replace(pod, runtime_class_name="")
     given = {_plain(each) for each in runtime_class.tolerations}
@@ -166,12 +167,12 @@ def best(found: Iterable[Fit]) -> Fit | None:
     return next((each for each in found if each.fits), None)
 
 
-#: Classes told of those that do not fit.
+#: The number of classes that a message names of those that do not fit.
 _TOLD: Final = 8
 
 
 def why_none(found: Sequence[Fit], isolation: str) -> str:
-    """Why no class could be chosen, for whoever has asked for one."""
+    """Why no class could be chosen, for the pod's author."""
     told = "; ".join(
         f'"{shown(each.runtime_class.name)}": {shown(each.reason)}' for each in found[:_TOLD]
     )

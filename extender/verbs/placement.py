@@ -1,8 +1,8 @@
-"""How a pod stands where it is: running, pending, stranded on its node, or drifted from its class.
+"""The state of a pod: running, pending, stranded on its node, or drifted from its class.
 
-Stranded: its class is gone, or its node has no longer what the class or the pod asks of it: it runs
-on until it restarts, and does not start again. Drifted: it carries what an older version of its
-class had. Taints are left aside: one that would drive the pod away has done so (NoExecute).
+Stranded: its class is gone, or its node no longer has what the class or the pod requires; it keeps
+running, but can't start there again. Drifted: it carries the fields of an older version of its
+class. Taints are left aside: one that would drive the pod away has done so (NoExecute).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,10 +17,10 @@ from extender.reasons import not_found, shown
 from extender.snapshot import Snapshot, VerdictTable
 from extender.validation.quantity import same_amounts
 
-#: Of whatever is there.
+#: A toleration of every taint.
 _EVERYTHING: Final = (Toleration(operator="Exists"),)
 
-#: Pods of one class mostly carry the same: what was said of so many is remembered.
+#: The number of remembered results: pods of one class mostly carry the same fields.
 _MAX_REMEMBERED: Final = 1024
 
 
@@ -94,7 +94,7 @@ class Placement:
 
 
 class PodGroup(NamedTuple):
-    """Pods that stand alike: of one class, on one node, with the same merged into them.
+    """Pods in the same situation: of one class, on one node, with the same merged fields.
 
     predates_class: they had their node before the class was created. A key.
     """
@@ -108,7 +108,7 @@ class PodGroup(NamedTuple):
 
     @property
     def example(self) -> PlacedPod:
-        """A pod as any of them."""
+        """A pod that stands for all of them."""
         return PlacedPod(
             "",
             "",
@@ -139,7 +139,7 @@ def group_of(pod: PlacedPod, runtime_classes: Mapping[str, RuntimeClass]) -> Pod
 
 
 def _told_selector(pod: PlacedPod, runtime_class: RuntimeClass | None) -> Iterator[tuple[str, str]]:
-    """What is kept of a pod's nodeSelector, of which its author may write a megabyte.
+    """The part of a pod's nodeSelector that is kept, since its author may write a megabyte.
 
     Only a pod that has its node can have drifted, and of a long one the keys of its class count.
     """
@@ -162,7 +162,7 @@ def is_followed(pod: PlacedPod) -> bool:
 
 
 def is_younger(runtime_class: RuntimeClass, pod: PlacedPod) -> bool:
-    """Whether the class was created after the pod had its node: it is another than the pod's."""
+    """Whether the class was created after the pod got its node, so that it is not the pod's."""
     since = pod.bound or pod.created
     # Both are UTC to the second, so they sort as text.
     return bool(since) and runtime_class.creation_timestamp > since

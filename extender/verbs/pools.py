@@ -23,7 +23,7 @@ POOL_LABELS: Final = (
     "kops.k8s.io/instancegroup",
 )
 
-#: The name of those nodes that no class tells from others.
+#: The pool's name for nodes that no class distinguishes from others.
 PLAIN: Final = "plain"
 
 
@@ -48,9 +48,9 @@ def pools_of(snapshot: Snapshot, labels: Sequence[str] = ()) -> Pools:
     """Every node's pool.
 
     labels: keys of --pool-label, looked for before the known ones; the first that a node has
-    counts. Nodes without any are one pool where a class can't tell them apart but by their
-    handlers: these are what differs while a runtime is rolled out. Their pool is named by the
-    labels and taints that classes look at.
+    counts. Nodes without any form one pool if classes can tell them apart only by their handlers,
+    which differ while a runtime is rolled out. Their pool is named by the labels and taints that
+    classes look at.
     """
     keys = tuple(dict.fromkeys((*labels, *POOL_LABELS)))
     candidates = nodes_of(snapshot)

@@ -1,4 +1,4 @@
-"""The preempt verb: no pod is evicted from a node that can't run the newcomer.
+"""The preempt verb: no pod is evicted from a node that can't run the pending pod.
 
 kube-scheduler's dry run of preemption uses its in-tree filters only
 (pkg/scheduler/framework/preemption, v1.36.2), so it may choose a node that the filter verb would

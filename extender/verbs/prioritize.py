@@ -70,7 +70,8 @@ def _scores_above(least: int) -> bytes:
 class CostTable:
     """What a node costs the pods of a class, indexed by shape id; 0 is the unknown node's.
 
-    codes are the costs as bytes, with _NO_COST for unknown nodes; None where a cost is no byte.
+    codes are the costs as bytes, with _NO_COST for unknown nodes; None where a cost does not fit
+    into a byte.
     """
 
     costs: tuple[int, ...]

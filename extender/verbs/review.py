@@ -1,7 +1,7 @@
-"""The webhook's decision: what is done to a pod that is created, or why it is refused.
+"""The webhook's decision: the changes to a pod that is created, or why it is refused.
 
 The rules are those of the in-tree admission plugin RuntimeClass (admission.merging), of the default
-classes (admission.default_class), and of the classes that fit (verbs.fitting).
+classes (admission.default_class), and of the classes that fit (verbs.fitting_classes).
 """
 
 from collections.abc import Callable, Sequence
@@ -44,18 +44,18 @@ from extender.verbs.class_lookup import (
 from extender.verbs.explain.effort import Effort, TooMuchEffortError
 from extender.verbs.fitting_classes import best, fit, is_level, why_none
 
-#: A pod that came past the mutating webhook is let in all the same.
+#: A pod that bypassed the mutating webhook is admitted all the same.
 _UNMARKED: Final = (
     f"the pod has a RuntimeClass and its first container does not ask for {MARK}: kube-scheduler"
     " does not ask the RuntimeClass extender about it"
 )
 
 
-#: The extender's own by default; the webhook has no flags of matching.
+#: The extender's defaults, since the webhook has no flags for matching.
 _POLICY: Final = Policy()
 
 
-#: Two seconds for one pod, of the ten that kube-apiserver waits.
+#: About two seconds for a pod; kube-apiserver waits ten.
 MAX_FIT_EFFORT: Final = 2_000_000
 
 
@@ -67,7 +67,7 @@ class RulesOfNamespaces(Protocol):
 
 
 class Operation(StrEnum):
-    """What a review is for; also the label of the metrics."""
+    """The operation of a review; also the label of the metrics."""
 
     MUTATE = "mutate"
     VALIDATE = "validate"
@@ -84,7 +84,7 @@ class Outcome(StrEnum):
 
 
 class Unsupported(StrEnum):
-    """--unsupported: what becomes of a pod that uses what its class says that its pods can't."""
+    """--unsupported: whether a pod that uses something its class does not support is refused."""
 
     WARN = "warn"
     DENY = "deny"
@@ -106,8 +106,8 @@ class Answer:
 class Given:
     """A class that was given to a pod that names none.
 
-    origin: what gives it. refusal: why the pod can't have it; "" where it can. by_default: the pod
-    has not asked for any.
+    origin: the object that gives it. refusal: why the pod can't have it; "" where it can.
+    by_default: the pod has not asked for a class.
     """
 
     name: str
@@ -167,7 +167,7 @@ class Reviewer:
             if given is None:
                 return Answer(Outcome.SKIPPED)
             name, warnings = given.name, given.warnings
-        # Where the pod can't have the class it need not be looked for.
+        # If the pod can't have the class, there is no need to look it up.
         may_have = given is None or not given.refusal
         runtime_class = self._runtime_class(name, patient) if may_have else None
         changes = self._changes(pod, name, runtime_class, given)
@@ -200,7 +200,7 @@ class Reviewer:
         return self._denial(pod, runtime_class) or mutate(pod, runtime_class, self.merge)
 
     def _unsupported(self, pod: ReviewedPod, runtime_class: RuntimeClass | None) -> Sequence[str]:
-        """What the pod uses and can't; most classes say nothing of it, and then no more is read."""
+        """The features that the pod uses and its class does not support."""
         if runtime_class is None or runtime_class.rules is None:
             return ()
         rules = runtime_class.rules

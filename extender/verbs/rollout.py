@@ -15,7 +15,7 @@ from extender.verbs.class_nodes import verdicts_of_class
 from extender.verbs.class_users import User, defaults_naming, workloads_naming
 from extender.verbs.pools import Pool, Pools
 
-#: Why a node that matches does not run pods now.
+#: The reason for a matching node that runs no pods at the moment.
 NOT_READY = "node is not ready"
 
 
@@ -78,7 +78,7 @@ def rollout_of(
     objects: Objects,
     policy: Policy,
 ) -> Rollout:
-    """Pools that have to do with neither class are left out, unless all are."""
+    """Pools that concern neither class are left out, unless all are."""
     old_class = snapshot.runtime_classes.get(old)
     pods_on, pending = Counter[bytes](), 0
     for pod in objects.pods:
@@ -94,7 +94,7 @@ def rollout_of(
         _progress(
             each,
             reasons,
-            # What ran the old class once it is gone is told by its pods alone.
+            # Once the old class is deleted, only its pods show which nodes ran it.
             {n for n in each.nodes if (pods_on[n] if old_class is None else not matches_old[n])},
             pods_on,
         )
@@ -135,7 +135,7 @@ def _progress(
             by_reason.setdefault(reasons[name], []).append(name)
     ordered = sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))
     left = sum(len(names) for names in by_reason.values())
-    # What still has to get the new runtime; the one with fewest pods of the old class goes first.
+    # The nodes that still need the new runtime; the one with fewest pods of the old class first.
     behind = [name for name in of_old if reasons[name] not in ("", NOT_READY)]
     ready = len(pool.nodes) - left
     return PoolProgress(

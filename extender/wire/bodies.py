@@ -1,4 +1,4 @@
-"""What all formats share: reading a body, its limits, and small JSON documents."""
+"""Shared by all formats: reading a body, its limits, and small JSON documents."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -109,12 +109,12 @@ class _UsingHead(Struct, rename={"pod": "Pod"}):
     pod: RawUsingPod | None = None
 
 
-#: A pod as it came, to be read again: a Raw by itself, or the bytes of the body up to the nodes.
+#: The JSON of a pod, kept to be read again: a Raw, or the bytes of the body up to the nodes.
 PodText = bytes | Raw
 
 
 def with_uses(pod: Pod, text: PodText) -> Pod:
-    """The pod with what it uses (decoding.used_features). Raises BadRequestError."""
+    """The pod with the features it uses (decoding.used_features). Raises BadRequestError."""
     if isinstance(text, Raw):
         using: RawUsingPod | None = decode_or_refuse(text, RawUsingPod, "Pod")
     else:
@@ -143,5 +143,5 @@ class LastPod:
 
 
 def encode(document: Mapping[str, object] | Sequence[object]) -> bytes:
-    """Any other answer: small documents for people."""
+    """The other answers: small documents for people."""
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)

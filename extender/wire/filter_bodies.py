@@ -49,8 +49,9 @@ _NAMES_MARK: Final = b',"Nodes":null,"NodeNames":["'
 _NAMES_END: Final = b'"]}'
 
 
-#: Up to this size anything is answered within 20 ms, the event loop waiting meanwhile; of names
-#: behind a Pod of this size more: 1.5 ms a MiB with the compiled part, ten times that without.
+#: Any body up to this size is answered within 20 ms, on the event loop. Behind a Pod of this size
+#: there may be more bytes of names: they take 1.5 ms a MiB with the compiled part, ten times that
+#: without.
 QUICK_BYTES: Final = 32 * 1024
 QUICK_NAMES_BYTES: Final = QUICK_RUN_BYTES
 
@@ -87,7 +88,7 @@ class Args(NamedTuple):
 
 
 def is_quick(body: bytes) -> bool:
-    """Whether what is asked is answered in a few milliseconds, whatever stands in it."""
+    """Whether the body is answered in a few milliseconds, whatever its content."""
     if len(body) <= QUICK_BYTES:
         return True
     if len(body) > QUICK_NAMES_BYTES:
@@ -164,7 +165,7 @@ def _decode_head(head: bytes, last: LastPod) -> Pod | None:
 
 
 def _is_utf8(text: bytes) -> bool:
-    """The one thing that msgspec does not check in what it skips."""
+    """msgspec does not check this in the parts that it skips."""
     try:
         return text.isascii() or bool(text.decode())
     except UnicodeDecodeError:

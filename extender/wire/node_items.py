@@ -167,7 +167,7 @@ class SeenNodes:
 
 
 def _name_at(body: bytes, item: int) -> bytes:
-    """What seems to be the name of the item that begins here; only finds the earlier item."""
+    """The apparent name of the item that begins here; it is used only to find the earlier item."""
     if not body.startswith(_OPENING_WITH_NAME, item):
         return b""
     start = item + len(_OPENING_WITH_NAME)

@@ -1,4 +1,9 @@
-"""Clusters and pods for hypothesis: few different words, so that they meet."""
+"""Clusters and pods for hypothesis: few different words, so that they meet.
+
+Small parts are sampled from all that there are, which is faster than a draw for each field.
+"""
+
+from itertools import product
 
 from hypothesis import strategies as st
 
@@ -20,47 +25,53 @@ def any_is_set(needs: KubeletNeeds) -> bool:
     return needs != KubeletNeeds()
 
 
-KEYS = st.sampled_from(["sandbox", "os", "pool", "node.kubernetes.io/not-ready"])
-VALUES = st.sampled_from(["", "a", "b", "true"])
-EFFECTS = st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"])
-HANDLERS = st.sampled_from(["", "runc", "runsc", "kata", "docker"])
+_KEYS = ("sandbox", "os", "pool", "node.kubernetes.io/not-ready")
+_VALUES = ("", "a", "b", "true")
+_EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
+_SYSTEMS = (None, "linux", "windows")
+_BOTH = (False, True)
+
+KEYS = st.sampled_from(_KEYS)
+VALUES = st.sampled_from(_VALUES)
+EFFECTS = st.sampled_from(_EFFECTS)
+_HANDLERS = ("", "runc", "runsc", "kata", "docker")
+HANDLERS = st.sampled_from(_HANDLERS)
 CLASS_NAMES = st.sampled_from(["gvisor", "kata", "windows"])
 
 labels = st.dictionaries(KEYS, VALUES, max_size=3)
-taints = st.builds(Taint, KEYS, VALUES, EFFECTS)
-tolerations = st.builds(
-    Toleration,
-    key=st.one_of(st.just(""), KEYS),
-    operator=st.sampled_from(["", "Equal", "Exists", "Gt", "exists"]),
-    value=VALUES,
-    effect=st.one_of(st.just(""), EFFECTS),
+taints = st.sampled_from([Taint(*each) for each in product(_KEYS, _VALUES, _EFFECTS)])
+tolerations = st.sampled_from(
+    [
+        Toleration(key, operator, value, effect)
+        for key, operator, value, effect in product(
+            # Half of them have no key, and half no effect.
+            (*len(_KEYS) * [""], *_KEYS),
+            ("", "Equal", "Exists", "Gt", "exists"),
+            _VALUES,
+            (*len(_EFFECTS) * [""], *_EFFECTS),
+        )
+    ]
 )
 toleration_lists = st.lists(tolerations, max_size=3).map(tuple)
 handlers = st.lists(
-    st.builds(Handler, HANDLERS, st.booleans(), st.booleans()),
+    st.sampled_from([Handler(*each) for each in product(_HANDLERS, _BOTH, _BOTH)]),
     max_size=3,
     unique_by=lambda each: each.name,
 ).map(frozenset)
-features = st.builds(Features, st.booleans(), st.booleans())
+features = st.sampled_from([Features(*each) for each in product(_BOTH, _BOTH)])
 
 #: None of 1.31 and 1.32 rejects supplementalGroupsPolicy, none for Windows knows user namespaces.
 KUBELETS = st.sampled_from(
     [
-        *(
-            Kubelet(system, rejects)
-            for system in ("", "linux", "windows")
-            for rejects in (False, True)
-        ),
+        *(Kubelet(system, rejects) for system in ("", "linux", "windows") for rejects in _BOTH),
         Kubelet("", may_lack_user_namespaces="v1.31"),
         Kubelet("linux", may_lack_user_namespaces="v1.31"),
         Kubelet("linux", may_lack_user_namespaces="v1.32"),
     ]
 )
-SYSTEMS = st.sampled_from([None, "linux", "windows"])
-kubelet_needs = st.one_of(
-    st.none(),
-    st.builds(KubeletNeeds, SYSTEMS, SYSTEMS, st.booleans(), st.booleans()).filter(any_is_set),
-)
+SYSTEMS = st.sampled_from(_SYSTEMS)
+_NEEDS = [KubeletNeeds(*each) for each in product(_SYSTEMS, _SYSTEMS, _BOTH, _BOTH)]
+kubelet_needs = st.one_of(st.none(), st.sampled_from([each for each in _NEEDS if any_is_set(each)]))
 
 
 def nodes(name: st.SearchStrategy[str]) -> st.SearchStrategy[Node]:

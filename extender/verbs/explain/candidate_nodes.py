@@ -13,7 +13,7 @@ from extender.snapshot import Shapes, Snapshot
 
 _Labels: Final = dict[str, str]
 
-#: Of more keys than this, which only a pod's author can ask for, all labels are decoded.
+#: For more keys than this, which only a pod's author can ask for, all labels are decoded.
 _MAX_NEEDLES: Final = 16
 
 
@@ -59,7 +59,7 @@ class _StoredLabels:
             return lambda position: frozenset(
                 each for each in self(position).items() if each[0] in wanted
             )
-        # A quote within a key or value is escaped: behind a comma there is none but a key's.
+        # A quote within a key or value is escaped, so a quote after a comma opens a key.
         needles = [b"," + orjson.dumps(key) + b':"' for key in keys]
         labels, names = self._snapshot.labels, self._names
 
@@ -75,7 +75,7 @@ class _StoredLabels:
                 start += len(needle)
                 end = listed.find(b'"', start)
                 value = listed[start:end]
-                # Not found where it is the middle of a key that no API server lets in, such as ",".
+                # Not found if it lies within a key that no API server accepts, such as ",".
                 values.append(raw if end < 0 or value.endswith(b"\\") else value)
             return tuple(values)
 

@@ -1,4 +1,4 @@
-"""The effort that trying a pod on nodes may take where the pod's author decides about it."""
+"""A budget for trying a pod on nodes, where the pod's author decides how much work that is."""
 
 
 class TooMuchEffortError(Exception):
@@ -6,13 +6,13 @@ class TooMuchEffortError(Exception):
 
 
 class Effort:
-    """Counts requirements that are compared; each takes about a microsecond."""
+    """A budget of comparisons of requirements; each takes about a microsecond."""
 
     def __init__(self, limit: int) -> None:
         self._left = limit
 
     def spend(self, requirements: int) -> None:
-        """Raises TooMuchEffortError when all is spent."""
+        """Raises TooMuchEffortError when the budget is spent."""
         self._left -= requirements
         if self._left < 0:
             raise TooMuchEffortError

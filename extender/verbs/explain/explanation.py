@@ -3,8 +3,8 @@
 In order: the RuntimeClass (semantics of the filter verb), then as kube-scheduler judges the pod:
 names that its required node affinity asks for, cordon, taints by the pod's own tolerations, its
 nodeSelector, its required node affinity, its requests against all that the node has, the features
-that its node has to declare. The first that fails is the node's reason. What changes with other
-pods (what they use, ports, volumes, spreading) is not judged.
+that its node has to declare. The first that fails is the node's reason. Nothing that depends on
+other pods (their usage, ports, volumes, spreading) is judged.
 
 The order: pkg/scheduler/apis/config/v1/default_plugins.go, v1.36.2.
 """
@@ -59,7 +59,7 @@ _ORIGINS: Final = {
 class ReasonGroup:
     """The nodes refused with one text for one cause, in the order they were asked about.
 
-    told: what kube-scheduler's event says of each of them, where that is not the text.
+    told: the words of kube-scheduler's event for each of them, where they differ from the text.
     """
 
     text: str
@@ -120,7 +120,7 @@ def explain(
 
     runtime_class is the one the pod names, None where it names none or there is none; the pod has
     its required node affinity and overhead (decoding.explained_pod_of). rules: those of its
-    namespace, None where they are not known; no node is judged by them, they make a warning.
+    namespace, None where they are not known; they decide about no node, but make a warning.
     """
     if effort is not None:
         effort.spend(_size_of(pod))
@@ -168,7 +168,7 @@ def _reason_there(name: str, verdicts: Verdicts, candidates: Candidates) -> Reas
 def _doubtful_kubelets(
     pod: Pod, verdicts: Verdicts, candidates: Candidates, policy: Policy
 ) -> Mapping[str, int]:
-    """How many nodes that pass may reject the pod for its hostUsers, by their kubelets' version."""
+    """By kubelet version, the passing nodes that may still reject the pod for its hostUsers."""
     counts: Counter[str] = Counter()
     if not pod.sets_host_users or policy.kubelet_check is KubeletCheck.OFF:
         return counts
@@ -194,11 +194,11 @@ def _judge_class(
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """The verdicts, and what else was found out about nodes that the class lets pass.
+    """The verdicts, and further facts about the nodes that the class lets pass.
 
-    refused_by_own_selector: nodes that the pod's own nodeSelector refuses, whatever else does.
-    held_off_by_taints: by shape id nodes that the pod may go to by their labels and name, but does
-    not tolerate.
+    refused_by_own_selector: nodes that the pod's own nodeSelector refuses, possibly among others.
+    held_off_by_taints: by shape id the nodes that match the pod by labels and name, but whose
+    taints it does not tolerate.
     """
 
     verdicts: Verdicts
@@ -250,7 +250,7 @@ def _judge_pod(
 
 
 def _undeclared(pod: Pod, shapes: Sequence[Shape]) -> Sequence[Reason | None]:
-    """By shape what kube-scheduler says of features that the pod needs and nodes do not declare."""
+    """By shape kube-scheduler's reason for features that the pod needs and nodes do not declare."""
     needed = pod.declared_needs
     if not needed or not is_judged(shapes):
         return [None] * len(shapes)
@@ -269,7 +269,7 @@ def _label_check(
     candidates: Candidates,
     effort: Effort | None,
 ) -> Callable[[int], Reason | None] | None:
-    """What a node's labels and name mean to the pod's own requirements; None without any.
+    """The check of a node's labels and name by the pod's own requirements; None without any.
 
     Remembered by the labels looked at: of 65,000 nodes few differ in those.
     """
@@ -277,7 +277,7 @@ def _label_check(
         return None
     terms = pod.node_affinity or ()
     left = names_left(terms)
-    # Names are only ever compared with these: to any other name they all say the same.
+    # Names are compared only with these, so all other names have the same result.
     named = {value for term in terms for each in term.match_fields for value in each.values}
     keys = {*pod.node_selector, *(each.key for term in terms for each in term.match_expressions)}
     glimpse = candidates.labels.glimpse(keys)

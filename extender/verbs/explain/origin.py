@@ -26,7 +26,7 @@ _CLASS_ALONE: Final = frozenset(
     {Code.HANDLER, Code.NOT_FOUND, Code.CONFLICT, Code.CONDITION, Code.UNSUPPORTED}
 )
 
-#: What only the pod asks for.
+#: The codes of requirements that only the pod has.
 _POD_ALONE: Final = frozenset({Code.FEATURE, Code.OS, Code.NODE_FEATURE})
 
 
@@ -37,7 +37,7 @@ def normal(toleration: Toleration) -> Toleration:
 
 
 def is_merged(pod: Pod, runtime_class: RuntimeClass) -> bool:
-    """Whether the pod has everything that its class would give it, if that is anything."""
+    """Whether the pod has everything that its class would merge into it, and that is something."""
     own = set(map(normal, pod.tolerations))
     given = {normal(each) for each in runtime_class.tolerations}
     return (
@@ -48,7 +48,7 @@ def is_merged(pod: Pod, runtime_class: RuntimeClass) -> bool:
 
 
 def carries_terms(pod: Pod, runtime_class: RuntimeClass) -> bool:
-    """Whether each term of the pod's required node affinity has one of the class's within it."""
+    """Whether each term of the pod's required node affinity contains one of the class's."""
     if runtime_class.rules is None or not runtime_class.rules.terms or not pod.node_affinity:
         return False
     of_class = [frozenset(requirements_in(each)) for each in runtime_class.rules.terms]
@@ -59,7 +59,7 @@ def carries_terms(pod: Pod, runtime_class: RuntimeClass) -> bool:
 
 
 def _is_state(pod: Pod, runtime_class: RuntimeClass, shape: Shape) -> bool:
-    """Whether the taint that refuses the nodes says how they are at the moment: not ready, full."""
+    """Whether the taint that refuses the nodes is a temporary state, such as not ready or full."""
     tolerations = TolerationSet((*pod.tolerations, *runtime_class.tolerations))
     taint = find_untolerated_taint(shape.taints, tolerations)
     return taint is not None and is_condition_taint(taint)

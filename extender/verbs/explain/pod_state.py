@@ -1,4 +1,4 @@
-"""What to say about a pod before its nodes: it waits for none, or for another scheduler."""
+"""Whether a pod waits for this scheduler at all: said before its nodes are listed."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -6,10 +6,10 @@ from typing import Final
 from extender.objects import PodState
 from extender.reasons import Reason, shown
 
-#: The scheduler that a pod gets which names none.
+#: The scheduler of a pod that names none.
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
-#: Gates that are named; a pod may carry any number.
+#: The number of gates that are named; a pod may carry any number.
 _NAMED: Final = 5
 
 

@@ -1,4 +1,4 @@
-"""What a pod requires of a node, a line each, in the order it is judged."""
+"""The requirements of a pod on a node, one line each, in the order in which they are judged."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The evidence behind a node's score: what it costs the pod, and the classes it serves."""
+"""The evidence behind a node's score: its cost for the pod, and the classes it serves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Static fit: what the pod asks for against all that a node has, whatever runs there already."""
+"""Static fit: the pod's requests compared with all that a node has, whatever runs there."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from extender.predicates.resource_fit import (
 from extender.reasons import Reason, resources_lacking, shown
 from extender.verbs.explain.origin import Origin
 
-#: Resources told of a node; a pod's author may ask for thousands.
+#: The number of resources listed for a node; a pod's author may ask for thousands.
 _MAX_TOLD: Final = 8
 
 
 @dataclass(slots=True)
 class _Shortage:
-    """One resource that nodes lack; least and most are what these have of it."""
+    """One resource that nodes lack; least and most are the amounts that these nodes have."""
 
     found: Insufficient
     least: int
@@ -62,7 +62,7 @@ def request_of_pod(pod: Pod, runtime_class: RuntimeClass | None) -> Request | No
 
 
 class StaticFit:
-    """Judges the nodes of one explanation. What a node does not tell of itself is not judged."""
+    """Judges the nodes of one explanation. A resource that a node does not report is not judged."""
 
     def __init__(self, request: Request, allocatable: Callable[[int], bytes]) -> None:
         """allocatable: status.allocatable of the node at a position, as JSON."""
@@ -107,15 +107,15 @@ class StaticFit:
         return reason
 
     def text(self, reason: Reason, nodes: int) -> str:
-        """The reason with the amounts, for so many nodes."""
+        """The reason with the amounts, for this number of nodes."""
         return "; ".join(each.text(nodes) for each in self._shortages[reason].values())
 
     def told(self, reason: Reason) -> tuple[str, ...]:
-        """The reason as kube-scheduler tells it: a text for each resource."""
+        """The reason in kube-scheduler's words: a text for each resource."""
         return tuple(resources_lacking((name,)).text for name in self._shortages[reason])
 
     def origin(self, reason: Reason) -> Origin:
-        """The class's where the pod would fit but for its overhead."""
+        """RuntimeClass where the pod would fit without its overhead."""
         by_class = all(
             each.found.asked - each.found.overhead <= each.least
             for each in self._shortages[reason].values()

@@ -1,4 +1,4 @@
-"""What a person should know about a pod beside its reasons: what to add, and what is stale."""
+"""Warnings about a pod beside its reasons: tolerations to add, and stale fields."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,14 +12,15 @@ from extender.predicates.tolerations import TolerationSet
 from extender.reasons import shown
 from extender.validation.quantity import same_amounts
 
-#: Keys that say where a node is, not what it runs: a pod's author selects by them, a class hardly.
+#: Keys that say where a node is, not what it runs: a pod's author selects by them, a class rarely
+#: does.
 _PLACES: Final = (
     "kubernetes.io/hostname",
     "topology.kubernetes.io/",
     "failure-domain.beta.kubernetes.io/",
 )
 
-#: Said of a pod that no API server has seen yet.
+#: The warning's end for a pod that no API server has seen yet.
 _UNLESS_ADMITTED: Final = ", to which admission may add the class's when it is created"
 
 #: How many stale entries are listed; a pod may have thousands.
@@ -28,7 +29,7 @@ _MAX_ENTRIES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found out while nodes were judged.
+    """The facts found out while nodes were judged.
 
     only_class_tolerates: taints with the number of nodes they keep the pod away from though the
     class tolerates them. refused_by_own_selector: nodes that the class lets pass and the pod's
@@ -43,7 +44,7 @@ class Findings:
 
 
 def warnings_of_rules(pod: Pod, rules: NamespaceRules | None) -> Iterator[str]:
-    """What of the pod its namespace does not allow, naming the policy that refuses it.
+    """The parts of the pod that its namespace forbids, with the policy that refuses it.
 
     A pod that no API server has seen yet is given the namespace's default class first.
     """
@@ -86,7 +87,7 @@ def _unreadable(terms: Sequence[UnreadableTerm]) -> Iterator[str]:
 
 
 def _doubtful_kubelets(pod: Pod, versions: Mapping[str, int]) -> Iterator[str]:
-    """A Node does not show it: `features.userNamespaces` is reported by another gate."""
+    """A Node does not show this: `features.userNamespaces` depends on another gate."""
     way_out = (
         "--kubelet-check strict keeps such pods away"
         if pod.features.user_namespaces
