@@ -3,7 +3,7 @@
 k8s.io/kube-scheduler/extender/v1 types.go ExtenderPreemptionArgs, v1.36.2.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -85,41 +85,59 @@ _Violations: Final[type[int | None]] = _Int64 | None  # type: ignore[assignment]
 _UID: Final[type[str | None]] = str | None  # type: ignore[assignment]
 
 
+#: How much of the victims is decoded at a time. The objects of a slice fit into the processor's
+#: cache, and the next slice takes their memory: 65,000 nodes in one piece take twice the time, and
+#: keep the interpreter from other threads for all of it.
+SLICE: Final = 64 * 1024
+
+#: The pods that would be evicted, by node name.
+Victims = Mapping[str, MetaVictims]
+
+
 @dataclass(frozen=True, slots=True)
 class PreemptionArgs:
-    """ExtenderPreemptionArgs: a pod, and by node name the pods that would be evicted.
+    """ExtenderPreemptionArgs: a pod, and the pods that would be evicted; text is the pod's.
 
-    text is what the pod was read from.
+    parts has the victims, some nodes at a time; they may be decoded on the way, and then raise
+    _OddVictimsError where only all of them together can be read.
     """
 
+    body: bytes
     pod: Pod
-    victims: Mapping[str, MetaVictims]
+    parts: Iterable[Victims]
     text: PodText = b""
+
+
+class _OddVictimsError(Exception):
+    """The victims are not as kube-scheduler writes them."""
 
 
 def decode_preemption_args(body: bytes, last: LastPod | None = None) -> PreemptionArgs:
     """Read ExtenderPreemptionArgs in either form, with the help of the last pod.
 
-    Raises BadRequestError.
+    Raises BadRequestError; for victims that can't be read only encode_kept does.
     """
     if len(body) > MAX_PREEMPTION_BYTES:
         limit = f"{MAX_PREEMPTION_BYTES:,} bytes"
         raise BadRequestError(f"body: over the limit of {limit} for preemption")
     usual = _as_kube_scheduler_sends(body, LastPod() if last is None else last)
-    if usual is not None:
-        return usual
+    return usual if usual is not None else _in_any_form(body)
+
+
+def _in_any_form(body: bytes) -> PreemptionArgs:
+    """Raises BadRequestError."""
     fields = top_level(body)
     text = fields.get("pod", NULL)
     pod = decode_pod(text)
     by_uid = fields.get("nodenametometavictims", NULL)
     if by_uid != NULL:
-        return PreemptionArgs(pod, _meta_victims(by_uid), text)
+        return PreemptionArgs(body, pod, [_meta_victims(by_uid)], text)
     whole = fields.get("nodenametovictims", NULL)
     if whole == NULL:
         raise BadRequestError(
             "NodeNameToVictims, NodeNameToMetaVictims: both are null, one of them must be an object"
         )
-    return PreemptionArgs(pod, _identified(whole), text)
+    return PreemptionArgs(body, pod, [_identified(whole)], text)
 
 
 class _PodHead(Struct, forbid_unknown_fields=True):
@@ -136,32 +154,47 @@ def _as_kube_scheduler_sends(body: bytes, last: LastPod) -> PreemptionArgs | Non
     else. Raises BadRequestError for a Pod that is too large.
     """
     mark = body.find(_VICTIMS_MARK)
-    if mark < 0 or not body.endswith(b"}") or not body.isascii():
+    if mark < 0 or not body.endswith(b"}}") or not body.isascii():
         return None
     head = body[:mark]
     bound_pod(head)
     try:
         pod = last.get(head) or pod_of(decode(head + b"}", _PodHead).Pod)
-        victims = decode(memoryview(body)[mark + len(_VICTIMS_MARK) : -1], _MetaVictimsMap)
     except DecodeError:
         return None
-    if len(victims) > MAX_NODES:
-        raise BadRequestError(f"NodeNameToMetaVictims: more than {MAX_NODES:,} nodes")
-    return PreemptionArgs(pod, victims, head)
+    start = mark + len(_VICTIMS_MARK)
+    if not body.startswith(b"{", start) or start > len(body) - len(b"{}}"):
+        return None
+    return PreemptionArgs(body, pod, _decoded_in_slices(body, start), head)
 
 
-def _meta_victims(raw: Raw) -> Mapping[str, MetaVictims]:
+def _decoded_in_slices(body: bytes, start: int) -> Iterator[Victims]:
+    """The map of victims that begins at start and ends one byte before the body does.
+
+    It is cut where one node's victims seem to end. Was that within a string, then a slice is no
+    JSON; if each slice is an object, so are all of them together. Raises _OddVictimsError.
+    """
+    at, end = start + len(b"{"), len(body) - len(b"}}")
+    while at < end:
+        cut = body.find(b'},"', at + SLICE, end)
+        stop = end if cut < 0 else cut + len(b"}")
+        try:
+            yield decode(b"{" + body[at:stop] + b"}", _MetaVictimsMap)
+        except DecodeError:
+            raise _OddVictimsError from None
+        at = stop + len(b",")
+
+
+def _meta_victims(raw: Raw) -> Victims:
     place = "NodeNameToMetaVictims"
     try:
         found = decode(raw, _MetaVictimsMap, place)
     except DecodeError:
         return _victims_in_any_spelling(raw, place, _meta_pod)
-    if len(found) > MAX_NODES:
-        raise BadRequestError(f"{place}: more than {MAX_NODES:,} nodes")
     return found
 
 
-def _identified(raw: Raw) -> Mapping[str, MetaVictims]:
+def _identified(raw: Raw) -> Victims:
     """Victims given as whole pods, as their UIDs."""
     place = "NodeNameToVictims"
     try:
@@ -180,7 +213,7 @@ def _identified(raw: Raw) -> Mapping[str, MetaVictims]:
 
 def _victims_in_any_spelling(
     raw: Raw, place: str, read_pod: Callable[[Raw, str], _MetaPod]
-) -> Mapping[str, MetaVictims]:
+) -> Victims:
     """Victims whose keys are written in another case, or stand beside unknown ones, or nulls.
 
     A null among the pods is Go's zero value: a pod without a UID. Raises BadRequestError.
@@ -214,6 +247,26 @@ def _whole_pod(raw: Raw, place: str) -> _MetaPod:
     return decode_or_refuse(raw, _WholePod, place).identified
 
 
-def encode_victims(victims: Mapping[str, MetaVictims]) -> Chunks:
-    """ExtenderPreemptionResult."""
-    return [b'{"NodeNameToMetaVictims":', encode(victims), b"}"]
+def encode_kept(args: PreemptionArgs, keep: Callable[[Victims], Victims]) -> tuple[Chunks, int]:
+    """ExtenderPreemptionResult with what keep leaves of the victims; the number of nodes asked.
+
+    keep may be called more often than once with the same nodes. Raises BadRequestError.
+    """
+    try:
+        return _encode_parts(args.parts, keep)
+    except _OddVictimsError:
+        return _encode_parts(_in_any_form(args.body).parts, keep)
+
+
+def _encode_parts(
+    parts: Iterable[Victims], keep: Callable[[Victims], Victims]
+) -> tuple[Chunks, int]:
+    encoded, count = [], 0
+    for victims in parts:
+        count += len(victims)
+        if count > MAX_NODES:
+            raise BadRequestError(f"NodeNameToMetaVictims: more than {MAX_NODES:,} nodes")
+        kept = keep(victims)
+        if kept:
+            encoded.append(encode(kept)[len(b"{") : -len(b"}")])
+    return [b'{"NodeNameToMetaVictims":{', b",".join(encoded), b"}}"], count

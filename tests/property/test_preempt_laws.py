@@ -1,6 +1,8 @@
 """Laws of preempt: its answer is a part of its question."""
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from extender.predicates.node_checks import Policy
 from extender.verbs.filter import match_names
 from extender.verbs.preempt import keep_matching
 from extender.wire import bodies, preempt_bodies
+from extender.wire.preempt_bodies import Victims
 from tests.property import strategies as some
 from tests.property.test_filter_laws import POLICIES, snapshot_of
 from tests.property.test_filter_laws import ask as ask_filter
@@ -46,6 +49,12 @@ def _body(asked: dict[str, tuple[list[str], int]], whole_pods: bool) -> bytes:
     return json.dumps({"Pod": {}, **maps}).encode()
 
 
+def answered(body: bytes, keep: Callable[[Victims], Victims] = lambda victims: victims) -> Any:
+    """The answer as JSON. Raises BadRequestError."""
+    chunks, _ = preempt_bodies.encode_kept(preempt_bodies.decode_preemption_args(body), keep)
+    return json.loads(b"".join(chunks))
+
+
 @LAW
 @given(
     some.node_lists,
@@ -65,13 +74,13 @@ def test_the_answer_is_the_question_for_the_nodes_the_filter_passes(
 ) -> None:
     """answer ⊆ question, node by node and UID by UID, for exactly the nodes filter passes."""
     snapshot = snapshot_of(nodes, classes)
-    args = preempt_bodies.decode_preemption_args(_body(asked, whole_pods))
-    names = bodies.run_of(list(args.victims))
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
-    verdicts = match_names(pod, runtime_class, snapshot, names, policy)
-    answer = json.loads(
-        b"".join(preempt_bodies.encode_victims(keep_matching(verdicts, args.victims)))
-    )
+
+    def keep(victims: Victims) -> Victims:
+        names = bodies.run_of(list(victims))
+        return keep_matching(match_names(pod, runtime_class, snapshot, names, policy), victims)
+
+    answer = answered(_body(asked, whole_pods), keep)
     passing, _ = ask_filter(snapshot, pod, list(asked), policy)
     assert answer == {
         "NodeNameToMetaVictims": {
@@ -106,23 +115,21 @@ def test_no_null_is_ever_answered(value: object, form: str) -> None:
     """Whatever is sent: a readable answer without null, which panics kube-scheduler, or a 400."""
     body = json.dumps({"Pod": {}, form: value}).encode()
     try:
-        args = preempt_bodies.decode_preemption_args(body)
+        answer = answered(body)
     except bodies.BadRequestError:
         return
-    answer = b"".join(preempt_bodies.encode_victims(args.victims))
-    for victims_of_node in json.loads(answer)["NodeNameToMetaVictims"].values():
+    for victims_of_node in answer["NodeNameToMetaVictims"].values():
         assert isinstance(victims_of_node["NumPDBViolations"], int)
         assert all(isinstance(pod["UID"], str) for pod in victims_of_node["Pods"])
 
 
 def test_an_unknown_key_of_a_victim_is_ignored_and_int64_is_held() -> None:
     form = '{"Pod":{},"NodeNameToMetaVictims":{"n":{"Pods":[{"UID":"x","metadata":{}}],%s}}}'
-    args = preempt_bodies.decode_preemption_args((form % '"NumPDBViolations":1').encode())
-    answer = json.loads(b"".join(preempt_bodies.encode_victims(args.victims)))
+    answer = answered((form % '"NumPDBViolations":1').encode())
     assert answer["NodeNameToMetaVictims"]["n"]["Pods"] == [{"UID": "x"}]
     too_many = (form % f'"NumPDBViolations":{2**70}').encode()
     with pytest.raises(bodies.BadRequestError, match="NumPDBViolations"):
-        preempt_bodies.decode_preemption_args(too_many)
+        answered(too_many)
 
 
 #: What kube-scheduler may send with a whole pod that plays no part in which pod it is.
@@ -196,8 +203,7 @@ def test_victims_are_read_in_any_spelling_as_go_reads_them(
     }
     form = "NodeNameToVictims" if whole_pods else "NodeNameToMetaVictims"
     body = json.dumps({_spelt(data, "Pod"): {}, _spelt(data, form): by_node}).encode()
-    args = preempt_bodies.decode_preemption_args(body)
-    answer = json.loads(b"".join(preempt_bodies.encode_victims(args.victims)))
+    answer = answered(body)
     assert answer == {
         "NodeNameToMetaVictims": {
             name: {
@@ -213,6 +219,57 @@ def test_victims_are_read_in_any_spelling_as_go_reads_them(
 def test_of_keys_that_differ_in_case_the_last_wins(order: tuple[str, str, str]) -> None:
     lists = ",".join(f'"{key}":[{{"UID":"u{n}"}}]' for n, key in enumerate(order))
     body = f'{{"Pod":{{}},"NodeNameToMetaVictims":{{"n":{{{lists}}}}}}}'
-    args = preempt_bodies.decode_preemption_args(body.encode())
-    answer = json.loads(b"".join(preempt_bodies.encode_victims(args.victims)))
+    answer = answered(body.encode())
     assert answer["NodeNameToMetaVictims"]["n"]["Pods"] == [{"UID": "u2"}]
+
+
+def _as_go_writes(pairs: list[tuple[str, dict[str, object]]]) -> bytes:
+    """A body of kube-scheduler; the same node may stand in it twice, which it never does."""
+    victims = ",".join(
+        f"{json.dumps(name)}:{json.dumps(each, separators=(',', ':'))}" for name, each in pairs
+    )
+    return (
+        '{"Pod":{},"NodeNameToVictims":null,"NodeNameToMetaVictims":{' + victims + "}}"
+    ).encode()
+
+
+#: Texts in which one node's victims seem to end.
+_ENDS = st.sampled_from(["a", "b", '},"', '}],"x":{', "\\", '"', "é"])
+
+
+@LAW
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(_ENDS, max_size=3).map("".join),
+            st.fixed_dictionaries(
+                {
+                    "Pods": st.lists(
+                        st.fixed_dictionaries({"UID": st.lists(_ENDS, max_size=3).map("".join)}),
+                        max_size=3,
+                    ),
+                    "NumPDBViolations": st.integers(0, 3),
+                },
+                optional={"Newer": st.none(), "numpdbviolations": st.just(7)},
+            ),
+        ),
+        max_size=8,
+    ),
+    st.integers(0, 60),
+    st.sampled_from([b"", b"}", b",", b'"']),
+)
+def test_victims_in_slices_are_what_they_are_in_one_piece(
+    pairs: list[tuple[str, dict[str, object]]], size: int, junk: bytes
+) -> None:
+    """Wherever the slices are cut, whatever the names look like, and with a byte too many."""
+    body = _as_go_writes(pairs)
+    body = body[:-2] + junk + body[-2:]
+    results = []
+    for each in (size, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(preempt_bodies, "SLICE", each)
+            try:
+                results.append(answered(body))
+            except bodies.BadRequestError:
+                results.append(None)
+    assert results[0] == results[1]
