@@ -159,7 +159,7 @@ class PythonEngine:
         text = buffer[start:end]
         separators = text.translate(None, _PLAIN)
         joints, rest = divmod(len(separators), len(SEPARATOR))
-        if rest or separators != SEPARATOR * joints:
+        if rest or separators != SEPARATOR * joints or text.count(SEPARATOR) != joints:
             return None
         return NameRun(text, 0, len(text), joints + 1)
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from extender import names
@@ -104,9 +104,14 @@ def test_what_stands_around_a_run_is_never_seen(
 @LAW
 @given(
     st.one_of(
-        lists.map(SEPARATOR.join), st.binary(max_size=30), st.text(max_size=9).map(str.encode)
+        lists.map(SEPARATOR.join),
+        st.binary(max_size=30),
+        st.text(max_size=9).map(str.encode),
+        # What a separator is made of, with something in between.
+        st.text(alphabet='a0.",', max_size=12).map(str.encode),
     )
 )
+@example(b'node-0"08,"node-9')
 def test_what_is_read_as_a_run_is_an_array_of_just_these_strings(joined: bytes) -> None:
     """If it is read, then JSON says the same; names of nodes are always read."""
     run = NameRun.read(b'["%s"]' % joined, 2, 2 + len(joined))
