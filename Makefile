@@ -7,6 +7,10 @@ READY := $(VENV)/.ready
 # locust brings gevent and much else: an environment of its own, for the load tests only.
 LOADTEST := $(VENV)/loadtest
 LOADTEST_READY := $(LOADTEST)/.ready
+FUZZ := $(VENV)/fuzz
+FUZZ_READY := $(FUZZ)/.ready
+RELEASE := $(VENV)/release
+RELEASE_READY := $(RELEASE)/.ready
 
 .DEFAULT_GOAL := help
 
@@ -64,6 +68,16 @@ $(LOADTEST_READY): setup.cfg $(READY)
 loadtest: $(LOADTEST_READY) ## A scheduler and hostile clients for a minute; FLAGS="--run-time 600"
 	$(LOADTEST)/bin/python -m loadtest.run $(FLAGS)
 
+$(FUZZ_READY): setup.cfg setup.py extender/_names.c
+	@echo "setting up $(FUZZ) (a minute on the first run) ..."
+	$(PYTHON) -m venv $(FUZZ)
+	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz,test]'
+	@touch $@
+
+.PHONY: fuzz
+fuzz: $(FUZZ_READY) ## Bytes that nobody thought of, for the verbs and for HTTP; FLAGS="--seconds 600"
+	$(FUZZ)/bin/python -m fuzz $(FLAGS)
+
 .PHONY: bench
 bench: $(LOADTEST_READY) ## Compare with the floor and a plain version; FLAGS="--quick"
 	$(LOADTEST)/bin/python -m loadtest.bench $(FLAGS)
@@ -108,8 +122,25 @@ bench-docs: $(LOADTEST_READY) ## Put the output of the benchmarks into docs/perf
 image-steps: ## Run the Dockerfile's steps in an empty folder, start what comes of it, print its size
 	$(PYTHON) image/steps.py
 
+# auditwheel, cyclonedx-py and the like, for releases only.
+$(RELEASE_READY): release/requirements.lock
+	@echo "setting up $(RELEASE) (a minute on the first run) ..."
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r release/requirements.lock
+	@touch $@
+
+.PHONY: wheel-steps
+wheel-steps: $(RELEASE_READY) ## Build sdist and wheel, install both with no compiler; FLAGS="--keep dist --python python3.13"
+	$(RELEASE)/bin/python release/wheel_steps.py $(FLAGS)
+
+.PHONY: sbom
+sbom: $(RELEASE_READY) ## Write the bill of materials (CycloneDX) and SHA256SUMS of what is in dist/
+	@ls dist/*.whl >/dev/null 2>&1 || { echo 'there is no wheel in dist/: make wheel-steps FLAGS="--keep dist"'; exit 2; }
+	$(RELEASE)/bin/python release/sbom.py --output dist/runtimeclass-extender.cdx.json "$$(ls -t dist/*-manylinux*_$$(uname -m).whl | head -1)"
+	cd dist && rm -f SHA256SUMS && sha256sum -- * > ../dist-sums && mv ../dist-sums SHA256SUMS && cat SHA256SUMS
+
 .PHONY: lock
-lock: ## Write image/*.lock anew; FLAGS="--upgrade" takes newer versions
+lock: ## Write image/*.lock and release/*.lock anew; FLAGS="--upgrade" takes newer versions
 	sh image/lock.sh $(FLAGS)
 
 .PHONY: lint

@@ -1,82 +1,19 @@
 """A head that is known is read as the parser read it."""
 
-import asyncio
 import tracemalloc
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.http.all_connections import Connections, Limits
-from extender.http.connection import Connection
-from extender.http.exchange import Answer, Refusal, Request
+from extender.http.all_connections import Limits
+from extender.http.exchange import Refusal, Request
 from extender.http.known_heads import MAX_HEADS, MAX_SIZE, KnownHeads
 from extender.http.request_reader import RequestReader
+from tests.conversing import conversation, in_two, whole
 
 LIMITS = Limits(max_body_bytes=100, max_held_bytes=10_000)
-
-
-class Recorder:
-    """An application that notes what it is asked, and answers with the body."""
-
-    def __init__(self) -> None:
-        self.asked: list[Any] = []
-
-    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
-        head = (request.method, request.target, list(request.headers))
-        self.asked.append((*head, request.body, request.size, request.keep_alive, request.encoding))
-        return Answer([request.body])
-
-    def refused(self, refusal: Refusal) -> None:
-        self.asked.append((refusal.status, refusal.message))
-
-
-class Wire(asyncio.Transport):
-    """A transport that keeps what is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Everything is taken at once."""
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += bytes(data)
-
-    def can_write_eof(self) -> bool:
-        return True
-
-    def write_eof(self) -> None:
-        self.written += b"<eof>"
-
-
-def conversation(requests: list[bytes], cut: Callable[[bytes], list[bytes]]) -> tuple[Any, bytes]:
-    """What an application was asked and a client got, each request sent in pieces."""
-    loop = asyncio.new_event_loop()
-    try:
-        app, wire = Recorder(), Wire()
-        conn = Connection(Connections(app, LIMITS, loop), deadline=0)
-        conn.connection_made(wire)
-        for request in requests:
-            for piece in cut(request):
-                conn.data_received(piece)
-                loop.run_until_complete(asyncio.sleep(0))
-        return app.asked, wire.written
-    finally:
-        loop.close()
-
-
-def whole(request: bytes) -> list[bytes]:
-    return [request]
-
-
-def in_two(request: bytes) -> list[bytes]:
-    return [request[:1], request[1:]]
-
 
 HEADERS = st.lists(
     st.sampled_from(
@@ -116,7 +53,7 @@ def requests(draw: st.DrawFn) -> bytes:
 @given(st.lists(requests(), min_size=1, max_size=3))
 def test_a_known_head_is_read_as_the_parser_read_it(asked: list[bytes]) -> None:
     twice = [*asked, *asked]
-    assert conversation(twice, whole) == conversation(twice, in_two)
+    assert conversation(twice, whole, LIMITS) == conversation(twice, in_two, LIMITS)
 
 
 def test_a_request_that_comes_again_is_not_parsed_again() -> None:

@@ -1,0 +1,140 @@
+"""Bodies of the verbs: whatever comes, both halves of extender.names answer the same, and no 5xx.
+
+The compiled half remembers pods and Nodes of earlier requests, the other one in Python remembers
+nothing: so what is remembered must not show either.
+"""
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import orjson
+
+from extender import names
+from extender.cluster.manifests import load_manifests
+from extender.cluster.store import SnapshotStore
+from extender.http.app import create_app
+from extender.http.exchange import Answer, Application, Request
+from extender.http.health import Health
+from extender.http.routing import Threads
+from extender.http.service import Service
+from extender.metrics import Metrics
+from extender.refused import RefusedPods
+from tests.processes import ROOT, SAMPLES
+
+#: The first byte of an input says which.
+VERBS: Final = (b"/filter", b"/prioritize", b"/preempt")
+
+MAX_SIZE: Final = 12_000
+
+#: What a change of a byte seldom comes upon.
+WORDS: Final = (
+    *(b'{"Pod":', b',"Nodes":null,"NodeNames":["', b'"]}', b'","', b"null", b'"NodeNames":null'),
+    *(b',"Nodes":{"metadata":{},"items":[', b"]}}", b'"metadata":{', b'"spec":{', b'"status":{'),
+    *(b'"name":"', b'"runtimeClassName":"kata"', b'"runtimeClassName":"gvisor"', b'"items":['),
+    *(b'"nodeSelector":{', b'"tolerations":[{', b'"hostUsers":false', b'"os":{"name":"windows"}'),
+    *(b'"recursiveReadOnly":"Enabled"', b'"taints":[{', b'"runtimeHandlers":[{', b'"kata-1"'),
+    *(b'"operator":"Exists"', b'"effect":"NoSchedule"', b'"labels":{', b'"kata-qemu"', b"\\u0000"),
+    *(b"\\ud800", b"\\\\", b"\xc3\xa4", b"\xff", b"\xef\xbb\xbf", b"1e400", b"-0", b"[[[[[[[["),
+    *(b'"NodeNameToVictims":{', b'"NodeNameToMetaVictims":{', b'"NumPDBViolations":', b'"UID":"'),
+)
+
+_RECORDED: Final = ROOT / "tests" / "recorded"
+
+
+def seeds() -> Iterator[bytes]:
+    """What kube-scheduler sends, by verb; whole Nodes as far as they fit."""
+    for file in sorted((_RECORDED / "scheduler-names").glob("*.json")):
+        yield _of_verb(file.stem) + file.read_bytes()
+    for file in sorted((_RECORDED / "scheduler-nodes").glob("*.json")):
+        document = orjson.loads(file.read_bytes())
+        if (document.get("Nodes") or {}).get("items"):
+            document["Nodes"]["items"] = document["Nodes"]["items"][:2]
+        yield _of_verb(file.stem) + orjson.dumps(document)[:MAX_SIZE]
+    for file in sorted((SAMPLES / "requests").glob("*.json")):
+        verb = b"\2" if file.stem == "preempt" else b"\0"
+        yield verb + orjson.dumps(orjson.loads(file.read_bytes()))
+
+
+def _of_verb(name: str) -> bytes:
+    return bytes([[verb.decode() in f"/{name.partition('-')[2]}" for verb in VERBS].index(True)])
+
+
+class Halves:
+    """The application twice: with the compiled part, and with split, map and join."""
+
+    def __init__(self) -> None:
+        if not names.IS_COMPILED:
+            raise SystemExit("the compiled part is not built: there are no two halves")
+        self._engines = names.CompiledEngine(), names.PythonEngine()
+        threads = Threads.of(1)
+        self._services = [self._service(engine) for engine in self._engines]
+        self._apps = [create_app(service, threads) for service in self._services]
+
+    def _service(self, engine: names.Engine) -> Service:
+        with using(engine):
+            manifests = load_manifests([str(SAMPLES / "cluster")])
+            store = SnapshotStore()
+            store.replace_all(manifests.nodes.values(), manifests.runtime_classes.values())
+            refused = RefusedPods(time.monotonic)
+            return Service(store, Metrics(), Health(lambda: store.snapshot), refused)
+
+    def answers(self, verb: bytes, body: bytes) -> list[tuple[int, bytes]]:
+        """Status and body from each half; the second one has seen no request before."""
+        for remembered in ("seen_nodes", "last_pod"):
+            vars(self._services[1]).pop(remembered, None)
+        found = []
+        for engine, app in zip(self._engines, self._apps, strict=True):
+            with using(engine):
+                found.append(_answer(app, Request(b"POST", verb, [], [body], len(body))))
+        return found
+
+
+@contextlib.contextmanager
+def using(engine: names.Engine) -> Iterator[None]:
+    """The engine that names are read with, for a moment."""
+    before, names._engine = names._engine, engine
+    try:
+        yield
+    finally:
+        names._engine = before
+
+
+def _answer(app: Application, request: Request) -> tuple[int, bytes]:
+    answered = app(request)
+    if not isinstance(answered, Answer):
+        answered = asyncio.run(_awaited(answered))
+    return answered.status, b"".join(answered.chunks)
+
+
+async def _awaited(answer: object) -> Answer:
+    result = await answer  # type: ignore[misc]  # what an application returns
+    assert isinstance(result, Answer)
+    return result
+
+
+@functools.cache
+def halves() -> Halves:
+    return Halves()
+
+
+def check(answers: list[tuple[int, bytes]]) -> None:
+    """Raises AssertionError."""
+    (status, text), other = answers
+    assert (status, text) == other, f"the halves differ: {answers}"
+    assert status in (200, 400), f"{status}: {text!r}"
+    document = orjson.loads(text)
+    if status == 400:
+        assert list(document) == ["error"]
+        assert document["error"].isprintable(), "an error that is more than one line"
+
+
+def one(data: bytes) -> None:
+    """Try one input. Raises whatever it should not."""
+    check(halves().answers(VERBS[data[0] % len(VERBS)] if data else VERBS[0], data[1:]))
+
+
+TARGET: Final[Callable[[bytes], None]] = one

@@ -1,0 +1,58 @@
+"""The targets of make fuzz take what is right, and notice what is wrong."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from extender import names
+from extender.names import NameRun
+from fuzz import __main__ as program
+from fuzz import bodies, reading
+
+
+@pytest.mark.skipif(not names.IS_COMPILED, reason="the compiled part is not in use")
+@pytest.mark.parametrize("seed", [*bodies.seeds()])
+def test_what_kube_scheduler_sends_is_answered_alike_by_both_halves(seed: bytes) -> None:
+    bodies.one(seed)
+
+
+@pytest.mark.parametrize("seed", [*reading.seeds()])
+def test_requests_are_read_alike_however_they_are_cut(seed: bytes) -> None:
+    reading.one(seed)
+
+
+class Forgetting(names.PythonEngine):
+    """Leaves out who is refused."""
+
+    def part(
+        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int
+    ) -> tuple[bytes, bytes]:
+        return super().part(run, codes, endings, cut)[0], b""
+
+
+def test_a_half_that_answers_something_else_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = next(each for each in bodies.seeds() if b"kata-qemu" not in each and b"kata-3" in each)
+    monkeypatch.setattr(names, "CompiledEngine", names.PythonEngine)
+    monkeypatch.setattr(names, "IS_COMPILED", True)
+    halves = bodies.Halves()
+    body = seed[1:]
+    bodies.check(halves.answers(b"/filter", body))
+    monkeypatch.setattr(names, "PythonEngine", Forgetting)
+    with pytest.raises(AssertionError, match="the halves differ"):
+        bodies.check(bodies.Halves().answers(b"/filter", body))
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        pytest.param((500, b'{"error":"fault"}'), "500", id="a fault"),
+        pytest.param((400, b'{"error":"a\\nb"}'), "more than one line", id="two lines"),
+    ],
+)
+def test_an_answer_that_no_body_should_get_is_noticed(answer: tuple[int, bytes], said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        bodies.check([answer, answer])
+
+
+def test_words_of_any_bytes_are_written_as_libfuzzer_reads_them() -> None:
+    assert program.dictionary([b'"a\xff', b"\r\n"]) == '"\\x22\\x61\\xff"\n"\\x0d\\x0a"\n'
