@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 from extender import names
-from extender.cluster.manifests import load_manifests
+from extender.cluster.reading_manifests import load_manifests
 from extender.cluster.store import SnapshotStore
 from extender.http.app import create_app
 from extender.http.exchange import Answer, Application, Request
@@ -22,7 +22,7 @@ from extender.http.health import Health
 from extender.http.routing import Threads
 from extender.http.service import Service
 from extender.metrics import Metrics
-from extender.refused import RefusedPods
+from extender.refused_pods import RefusedPods
 from tests.processes import ROOT, SAMPLES
 
 #: The first byte of an input says which.

@@ -7,21 +7,16 @@ there, as the Dockerfile does it. What remains untried is the base image itself.
 """
 
 import argparse
-import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-import threading
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import copy2, copytree, ignore_patterns
 
 ROOT = Path(__file__).resolve().parent.parent
-START_SECONDS = 30.0
-_LISTENING = re.compile(r"listening on (http://\S+)")
 
 
 def copied(dockerfile: str) -> Iterator[tuple[list[str], str]]:
@@ -55,40 +50,6 @@ def commit_time() -> str:
     return found.stdout.strip() or "0"
 
 
-def ask(url: str, body: bytes | None = None) -> str:
-    with urllib.request.urlopen(urllib.request.Request(url, body), timeout=10) as answer:
-        text: str = answer.read().decode()
-        return text
-
-
-def try_serve(program: Path) -> None:
-    """Start `serve` as the image does, and ask it for a verdict."""
-    samples = ROOT / "scheduler-config" / "samples"
-    command = [str(program), "serve", "--bind", "127.0.0.1:0", "--manifests"]
-    process = subprocess.Popen(
-        [*command, str(samples / "cluster")],
-        cwd="/",
-        env={**environment(), "PYTHONDONTWRITEBYTECODE": "1"},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    watchdog = threading.Timer(START_SECONDS, process.kill)
-    watchdog.start()
-    try:
-        assert process.stderr is not None
-        url = next(match[1] for line in process.stderr if (match := _LISTENING.search(line)))
-        print(f"{url}/readyz: {ask(f'{url}/readyz')}")
-        request = (samples / "requests" / "handler.json").read_bytes()
-        answer = json.loads(ask(f"{url}/filter", request))
-        print(f"{url}/filter: {json.dumps(answer['FailedAndUnresolvableNodes'])}")
-    finally:
-        watchdog.cancel()
-        process.terminate()
-        process.wait()
-    if process.returncode:
-        raise SystemExit(f"serve ended with {process.returncode}")
-
-
 def size(folder: Path) -> int:
     """Bytes of all files."""
     return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
@@ -103,7 +64,10 @@ def run(folder: Path) -> None:
         env={**environment(), "SOURCE_DATE_EPOCH": commit_time()},
         check=True,
     )
-    try_serve(target / "bin" / "runtimeclass-extender")
+    # Not by our own imports: as an installed package, on the Python it was installed for.
+    program = ROOT / "release" / "installed.py"
+    trial = [str(target / "bin" / "python"), "-I", str(program), "--compiled", "yes"]
+    subprocess.run(trial, env=environment(), check=True)
     version = ".".join(map(str, sys.version_info[:3]))
     print(f"installed size: {size(target) / 2**20:.0f} MiB beside Python {version} itself")
 

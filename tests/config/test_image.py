@@ -12,13 +12,17 @@ from packaging.requirements import Requirement
 from image.steps import copied
 from tests.processes import ROOT
 
-LOCKS: Final = ("requirements.lock", "build-requirements.lock")
+LOCKS: Final = (
+    "image/requirements.lock",
+    "image/build-requirements.lock",
+    "release/requirements.lock",
+)
 
 _PIN: Final = re.compile(r"(?m)^([a-z0-9-]+)==([^ ;]+)(?: ; [^\\]+)? \\\n((?:    --hash=.*\n?)+)")
 
 
 def _lock(name: str) -> str:
-    return (ROOT / "image" / name).read_text()
+    return (ROOT / name).read_text()
 
 
 @pytest.mark.parametrize("name", LOCKS)
@@ -37,7 +41,7 @@ def test_the_lock_fits_what_the_package_asks_for() -> None:
         for line in setup["options"]["install_requires"].splitlines()
         if line and not line.startswith("#")
     ]
-    locked = {name: version for name, version, _ in _PIN.findall(_lock("requirements.lock"))}
+    locked = {name: version for name, version, _ in _PIN.findall(_lock("image/requirements.lock"))}
     assert wanted
     for each in wanted:
         assert each.specifier.contains(locked[each.name.lower()]), f"{each}: run make lock"
