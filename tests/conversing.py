@@ -5,8 +5,8 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from extender.http.connection import Connection
 from extender.http.all_connections import Connections, Limits
+from extender.http.connection import Connection
 from extender.http.exchange import Answer, Refusal, Request
 from extender.http.request_reader import MAX_PIPELINED
 
