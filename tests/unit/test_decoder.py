@@ -9,8 +9,7 @@ from tests.processes import ROOT
 _ROUNDS = """
 import sys, threading
 from msgspec import Struct
-from extender.decoding import decode
-from extender.decoding.decoder import convert
+from extender.decoding.decoder import convert, decode
 
 sys.setswitchinterval(1e-6)
 BODY = b'{"x": {"a": 1, "c": ["q"]}, "y": [{"a": 3, "b": "z"}]}'
