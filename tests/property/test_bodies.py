@@ -27,7 +27,7 @@ from tests.processes import SAMPLES
 from tests.vectors_file import RECORDED
 
 VERBS = st.sampled_from(["filter", "prioritize", "preempt"])
-LAW = settings(max_examples=400, deadline=None)
+LAW = settings(max_examples=250, deadline=None)
 
 BODIES = sorted(
     [*(RECORDED / "scheduler-names").glob("*.json"), *(RECORDED / "scheduler-nodes").glob("*.json")]

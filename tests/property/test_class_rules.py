@@ -36,7 +36,7 @@ from tests.vectors_file import vectors
 Json = dict[str, Any]
 Case = dict[str, Any]
 
-LAW = settings(max_examples=300, deadline=None)
+LAW = settings(max_examples=200, deadline=None)
 
 PREFIX: Final = "runtimeclass-extender/"
 NAMES: Final = ["n0", "n1", "n2"]

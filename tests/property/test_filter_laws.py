@@ -23,7 +23,7 @@ POLICIES = st.builds(
     st.just(False),
     st.sampled_from(list(KubeletCheck)),
 )
-LAW = settings(max_examples=300, deadline=None)
+LAW = settings(max_examples=200, deadline=None)
 
 Answer = tuple[list[str], dict[str, str]]
 

@@ -15,7 +15,7 @@ from extender import names
 from extender.names import SEPARATOR, NameRun, NodeIndex
 from extender.objects import ShapeId
 
-LAW = settings(max_examples=300, deadline=None)
+LAW = settings(max_examples=200, deadline=None)
 
 plain = st.text(alphabet="abc019.-", max_size=40).map(str.encode)
 escaped = st.text(max_size=8).map(lambda text: json.dumps(text)[1:-1].encode())

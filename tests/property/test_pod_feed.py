@@ -103,7 +103,7 @@ def recounted(found: list[PlacedPod], store: SnapshotStore) -> dict[tuple[str, .
     return dict(values)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(steps)
 def test_the_gauges_are_those_of_a_recount(happened: list[tuple[str, Any]]) -> None:
     store = SnapshotStore()

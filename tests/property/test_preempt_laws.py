@@ -18,7 +18,7 @@ from tests.property import strategies as some
 from tests.property.test_filter_laws import POLICIES, snapshot_of
 from tests.property.test_filter_laws import ask as ask_filter
 
-LAW = settings(max_examples=300, deadline=None)
+LAW = settings(max_examples=200, deadline=None)
 
 victims = st.dictionaries(
     st.sampled_from([*some.NODE_NAMES, "stranger"]),

@@ -18,7 +18,7 @@ from tests.property.test_filter_laws import snapshot_of
 from tests.stores import replace_nodes
 
 CHECKS = st.sampled_from(list(HandlerCheck))
-LAW = settings(max_examples=300, deadline=None)
+LAW = settings(max_examples=200, deadline=None)
 
 CONDITION_KEYS = (
     "node.kubernetes.io/not-ready",

@@ -56,7 +56,7 @@ def labels_of(snapshot: Snapshot) -> dict[str, Any]:
     return {name.decode(): json.loads(snapshot.labels[name]) for name in snapshot.nodes}
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     before=st.lists(changes, max_size=6),
     during=st.lists(st.tuples(changes, st.booleans()), max_size=12),
@@ -106,7 +106,7 @@ documents = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     objects=st.lists(documents, max_size=5),
     breaks=st.lists(st.sampled_from([b"\n", b"", b"\r\n", b"\n\n"]), min_size=5, max_size=5),

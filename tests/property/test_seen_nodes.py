@@ -15,7 +15,7 @@ from extender.wire.filter_bodies import decode_args
 from extender.wire.node_items import NodeItems, SeenNodes
 from tests.vectors_file import recorded
 
-LAW = settings(max_examples=300, deadline=None)
+LAW = settings(max_examples=200, deadline=None)
 
 Read = tuple[list[bytes], list[object]] | str
 
@@ -128,7 +128,7 @@ def test_what_is_made_of_an_item_counts(part: bytes) -> None:
     seen, taken = SeenNodes(limit=2**20), 0
     tracemalloc.start()
     try:
-        for number in range(20):
+        for number in range(8):
             item = b'{"metadata":{"name":"n%d",%s},%s}' % (number, inner, part)
             decode_args(_body([item]), seen)
         gc.collect()

