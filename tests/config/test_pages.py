@@ -244,3 +244,27 @@ def test_the_port_that_is_forwarded_to_the_pages_is_one_of_the_pod() -> None:
         flags = [flag for each in containers(spec) for flag in each.get("args", ())]
         listens = [each for each in flags if re.fullmatch(rf"--(ops-)?bind=\S*:{port}", each)]
         assert listens, (name, port)
+
+
+_OURS: Final = re.compile(r"^(?:\$ )?(?:runtimeclass-extender|kubectl runtimeclass) ", re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "page",
+    sorted(
+        path.name
+        for path in (ROOT / "docs").glob("*.md")
+        if any(_OURS.search(block) for block in _blocks(path.read_text()))
+    ),
+)
+def test_a_page_with_commands_of_ours_says_how_to_get_them(page: str) -> None:
+    text = _page(f"docs/{page}")
+    assert any(said in text for said in ("make setup", "pipx install", "](commands.md)"))
+
+
+@pytest.mark.parametrize(
+    "page", ["install-control-plane", "install-second-scheduler", "install-remote", "webhook"]
+)
+def test_a_page_that_installs_something_says_where_its_commands_are_typed(page: str) -> None:
+    beginning, _, _ = _in_one_line(_page(f"docs/{page}.md")).partition(" ## ")
+    assert "a checkout of this repository" in beginning
