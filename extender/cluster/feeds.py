@@ -17,10 +17,10 @@ from extender.decoding.decoder import DecodeError, decode
 from extender.decoding.nodes import (
     NodeReader,
     NodeTraits,
-    RawNode,
     SharedTexts,
     labels_of,
     traits_of,
+    watched_node,
 )
 from extender.decoding.runtime_classes import RawRuntimeClass, runtime_class_of
 from extender.objects import Condition, RuntimeClass, Shape, shape_of
@@ -191,7 +191,7 @@ class NodeFeed(Feed[HeldNode]):
         self._amounts = SharedTexts()
 
     def _decode(self, raw: Raw) -> Seen[HeldNode]:
-        node = decode(raw, RawNode, self.kind)
+        node, read = watched_node(raw, self.kind)
         check_kind(node.kind, self.kind)
         name = node.name.encode()
         before = self._held.get(name)
@@ -205,7 +205,7 @@ class NodeFeed(Feed[HeldNode]):
             labels = before.labels
         version = node.resource_version
         newest = revision(version)
-        allocatable, conditions = node.allocatable, self._reader.conditions(node.conditions)
+        allocatable, conditions = node.allocatable, self._reader.shared_conditions(read)
         if (
             before is not None
             and bare is before.bare

@@ -10,7 +10,7 @@ from msgspec import Raw
 from extender.cluster.feeds import NodeFeed
 from extender.cluster.store import SnapshotStore
 from extender.decoding.decoder import DecodeError, decode
-from extender.decoding.nodes import NodeReader, RawNode, node_of
+from extender.decoding.nodes import NodeReader, RawNode, node_of, watched_node
 from extender.objects import Features, Pod, RuntimeClass, Shape, shape_of
 from extender.predicates.node_checks import Policy
 from extender.snapshot import Shapes
@@ -150,3 +150,27 @@ def test_versions_that_make_no_difference_make_no_shapes(one: Any, other: Any) -
     for document, info in zip(documents, (one, other), strict=True):
         document["status"]["nodeInfo"] |= info
     assert len({*shapes_of(documents[0]), *shapes_of(documents[1])}) == 1
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+        [None, {"type": "Ready"}, {"status": "True"}, {"type": "A", "status": "Unknown"}],
+        None,
+        "none of them",
+        [{"type": 1, "status": "True"}],
+        {"type": "Ready"},
+    ],
+)
+def test_a_watched_node_has_the_conditions_of_any_other(conditions: object) -> None:
+    """Those that can't be read are none, and the node is read all the same."""
+    raw = Raw(json.dumps({"metadata": {"name": "a"}, "status": {"conditions": conditions}}).encode())
+    node, read = watched_node(raw)
+    assert node.name == "a"
+    assert NodeReader().shared_conditions(read) == NodeReader().read(raw).conditions
+
+
+def test_a_watched_node_that_can_not_be_read_is_refused() -> None:
+    with pytest.raises(DecodeError, match=r"Node.status.nodeInfo: expected `object`"):
+        watched_node(Raw(b'{"status": {"conditions": [], "nodeInfo": 1}}'), "Node")
