@@ -165,7 +165,8 @@ def test_versions_that_make_no_difference_make_no_shapes(one: Any, other: Any) -
 )
 def test_a_watched_node_has_the_conditions_of_any_other(conditions: object) -> None:
     """Those that can't be read are none, and the node is read all the same."""
-    raw = Raw(json.dumps({"metadata": {"name": "a"}, "status": {"conditions": conditions}}).encode())
+    body = {"metadata": {"name": "a"}, "status": {"conditions": conditions}}
+    raw = Raw(json.dumps(body).encode())
     node, read = watched_node(raw)
     assert node.name == "a"
     assert NodeReader().shared_conditions(read) == NodeReader().read(raw).conditions
