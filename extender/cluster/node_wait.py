@@ -34,8 +34,8 @@ class NodeWait:
         self._store = store
         self._clock = clock
         self._news = threading.Condition()
-        # The start of each wait, and the group of pods that it was for.
-        self._waits: deque[tuple[float, str]] = deque()
+        #: The start of each wait of the last second, and the group of pods that it was for.
+        self.waits: deque[tuple[float, str]] = deque()
         store.subscribe(self._swapped)
 
     def _swapped(self, swap: Swap) -> None:
@@ -83,17 +83,17 @@ class NodeWait:
         """
         now = self._clock()
         with self._news:
-            while self._waits and now - self._waits[0][0] >= 1.0:
-                self._waits.popleft()
+            while self.waits and now - self.waits[0][0] >= 1.0:
+                self.waits.popleft()
             limit = WAITS_PER_SECOND if tried_before else FIRST_WAITS_PER_SECOND
-            if len(self._waits) >= limit:
+            if len(self.waits) >= limit:
                 return None
-            if group and any(each == group for _, each in self._waits):
+            if group and any(each == group for _, each in self.waits):
                 return None
-            self._waits.append((now, group))
+            self.waits.append((now, group))
             return now, group
 
     def _give_back(self, began_at: tuple[float, str] | None) -> None:
         with self._news, contextlib.suppress(ValueError):
             if began_at is not None:
-                self._waits.remove(began_at)
+                self.waits.remove(began_at)

@@ -47,7 +47,7 @@ _LONGEST_REST_SECONDS: Final = 10.0
 MAX_TRANSITIONS: Final = 1024
 
 #: The time between two tries while the API server is away, and the number of tries.
-_RETRY_SECONDS: Final = 2.0
+RETRY_SECONDS: Final = 2.0
 _MAX_TRIES: Final = 5
 
 _ANSWER_SECONDS: Final = 5.0
@@ -159,7 +159,7 @@ class Requeue:
                     self._recall()
             except Exception:
                 _LOG.exception("requeueing failed; going on")
-                self._stopping.wait(_RETRY_SECONDS)
+                self._stopping.wait(RETRY_SECONDS)
 
     def _recall(self) -> None:
         """Once everything is synced, find the pods that an earlier process has refused."""
@@ -237,7 +237,7 @@ class Requeue:
             self._limit.say(logging.WARNING, "fault", "pods not requeued yet", cause=str(error))
             if tries + 1 < _MAX_TRIES:
                 self._waiting[key] = tries + 1
-                self._stopping.wait(_RETRY_SECONDS)
+                self._stopping.wait(RETRY_SECONDS)
 
     def _patch(self, pod: RefusedPod) -> None:
         """Raises ConnectionFaultError where another try may help."""

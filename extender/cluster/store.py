@@ -24,7 +24,7 @@ _StringDict = dict[str, str]
 
 #: Shapes that no node has any more are dropped when there are twice as many shapes as were in use
 #: at the last check and no more than half are in use now; below this number they are not checked.
-_MIN_SHAPES: Final = 64
+MIN_SHAPES: Final = 64
 
 #: nodeSelector entries that no class asks for any more are dropped when they are more than half of
 #: all; below this number it is not worth going through the nodes.
@@ -152,7 +152,7 @@ class SnapshotStore:
         self._needles: tuple[bytes, ...] = ()
         self._pending: Changes = {}
         self._retired: _Retired | None = None
-        self._look_at = _MIN_SHAPES
+        self._look_at = MIN_SHAPES
         self._listeners: list[Callable[[Swap], None]] = []
 
     def subscribe(self, listener: Callable[[Swap], None]) -> None:
@@ -361,7 +361,7 @@ class SnapshotStore:
         if len(self._shape_ids) < self._look_at:
             return table
         used = sorted(set(table.nodes.values()))
-        self._look_at = max(_MIN_SHAPES, 2 * len(used))
+        self._look_at = max(MIN_SHAPES, 2 * len(used))
         if 2 * len(used) > len(self._shape_ids):
             return table
         new_id = {old: ShapeId(new) for new, old in enumerate(used, 1)}

@@ -92,6 +92,7 @@ def test_members_that_passed_are_bounded() -> None:
     scheduler = Scheduler()
     for number in range(MAX_MEMBERS + 10):
         assert scheduler.passes("sandboxed", f"p{number}", **GROUP)
-    assert len(scheduler.refused._members) == MAX_MEMBERS
+    assert not scheduler.passes("plain", f"p{MAX_MEMBERS + 9}", **GROUP)
+    assert scheduler.remembered == 0
     assert not scheduler.passes("plain", "p0", **GROUP)
     assert scheduler.remembered == 1

@@ -68,16 +68,20 @@ KATA = Answer(
 )
 
 
-def a_lookup(
-    answer: Callable[[], Answer], clock: Clock | None = None
-) -> tuple[LiveLookup, Asked, SnapshotStore]:
-    store = SnapshotStore()
+def a_feed(store: SnapshotStore) -> RuntimeClassFeed:
+    """A complete list without a class, at version 10."""
     feed = RuntimeClassFeed(store)
     feed.begin()
     feed.commit()
     feed.positioned("10")
-    asked = Asked(answer)
-    return LiveLookup(lambda: asked, feed, clock or Clock()), asked, store
+    return feed
+
+
+def a_lookup(
+    answer: Callable[[], Answer], clock: Clock | None = None
+) -> tuple[LiveLookup, Asked, SnapshotStore]:
+    store, asked = SnapshotStore(), Asked(answer)
+    return LiveLookup(lambda: asked, a_feed(store), clock or Clock()), asked, store
 
 
 def test_a_class_that_exists_is_put_into_the_store() -> None:
@@ -90,8 +94,10 @@ def test_a_class_that_exists_is_put_into_the_store() -> None:
 
 def test_a_class_noted_but_not_handed_on_yet_is_judged_with_its_labels() -> None:
     """Between an event and the fold of several, the answer must not be ahead of the store."""
-    lookup, _, store = a_lookup(lambda: KATA)
-    lookup._feed.change(Raw(KATA.read_all(1.0)), deleted=False)
+    store = SnapshotStore()
+    feed = a_feed(store)
+    lookup = LiveLookup(lambda: Asked(lambda: KATA), feed, Clock())
+    feed.change(Raw(KATA.read_all(1.0)), deleted=False)
     assert store.snapshot.runtime_classes == {}
     found = lookup("kata")
     assert found is not None
@@ -99,8 +105,10 @@ def test_a_class_noted_but_not_handed_on_yet_is_judged_with_its_labels() -> None
 
 
 def test_a_class_that_the_reflector_has_seen_deleted_is_not_put_back() -> None:
-    lookup, _, store = a_lookup(lambda: KATA)
-    lookup._feed.positioned("15")
+    store = SnapshotStore()
+    feed = a_feed(store)
+    lookup = LiveLookup(lambda: Asked(lambda: KATA), feed, Clock())
+    feed.positioned("15")
     assert lookup("kata") is None
     assert store.snapshot.runtime_classes == {}
 
@@ -124,12 +132,14 @@ def test_within_a_second_an_answer_stands() -> None:
 def test_a_class_found_and_deleted_within_the_second_is_not_found_again() -> None:
     """What the reflector has told since is newer than the answer."""
     answers = [KATA, NOT_FOUND]
-    lookup, asked, store = a_lookup(lambda: answers[len(asked.paths) - 1])
+    asked, store = Asked(lambda: answers[len(asked.paths) - 1]), SnapshotStore()
+    feed = a_feed(store)
+    lookup = LiveLookup(lambda: asked, feed, Clock())
     assert lookup("kata") is not None
     assert lookup("kata") is not None
     assert len(asked.paths) == 1
-    lookup._feed.change(Raw(KATA.read_all(1.0)), deleted=True)
-    lookup._feed.flush()
+    feed.change(Raw(KATA.read_all(1.0)), deleted=True)
+    feed.flush()
     assert store.snapshot.runtime_classes == {}
     assert lookup("kata") is None
     assert len(asked.paths) == 2

@@ -56,7 +56,7 @@ def test_waits_are_few_and_fewer_for_pods_seen_for_the_first_time() -> None:
         """How many waits of the last second are counted after 30 questions."""
         for _ in range(30):
             assert list(wait(store.snapshot, tried_before=tried_before)) == []
-        return len(wait._waits)
+        return len(wait.waits)
 
     assert ask(False) == FIRST_WAITS_PER_SECOND
     assert ask(True) == WAITS_PER_SECOND
@@ -70,9 +70,9 @@ def test_a_group_of_pods_waits_once_a_second_and_leaves_the_waits_to_others() ->
     wait = NodeWait(store, clock)
 
     def waits(group: str) -> int:
-        before = len(wait._waits)
+        before = len(wait.waits)
         assert list(wait(store.snapshot, tried_before=True, group=group)) == []
-        return len(wait._waits) - before
+        return len(wait.waits) - before
 
     assert [waits("default/train") for _ in range(20)] == [1] + 19 * [0]
     assert [waits("default/other"), waits(""), waits("")] == [1, 1, 1]

@@ -266,7 +266,7 @@ def patches_after(
 
     A pod that is woken afterwards, and is patched, tells that the first one is done with.
     """
-    monkeypatch.setattr("extender.cluster.requeue._RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("extender.cluster.requeue.RETRY_SECONDS", 0.001)
     first, last = (f"{PODS_OF_DEFAULT}/{name}" for name in ("first", "last"))
     succeeded: list[None] = []
 

@@ -165,7 +165,7 @@ def test_a_pod_that_nobody_has_tried_and_that_fits_is_not_remembered() -> None:
 def test_a_401_has_the_credentials_read_again_before_the_next_try(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("extender.cluster.requeue._RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("extender.cluster.requeue.RETRY_SECONDS", 0.001)
     store, refused = SnapshotStore(), RefusedPods(time.monotonic, keep_requirements=True)
     store.replace_all([Node("n1", {"sandbox": "gvisor"})], [])
     refused.refuse(Pod("default", "web", "uid-web", "gvisor"))
