@@ -114,8 +114,12 @@ bench-scheduler: $(LOADTEST_READY) ## Pods a second of the real kube-scheduler; 
 bench-usage: $(READY) ## What pods, classes, can-delete, rollout and --watch-pods cost with 100,000 pods
 	$(BIN)/python -m loadtest.usage $(FLAGS)
 
+.PHONY: bench-sizing
+bench-sizing: $(LOADTEST_READY) ## What clusters of 100 to 65,000 nodes take, and the webhook's limit
+	$(LOADTEST)/bin/python -m loadtest.sizing $(FLAGS)
+
 .PHONY: bench-docs
-bench-docs: $(LOADTEST_READY) ## Put the output of the benchmarks into docs/performance.md
+bench-docs: $(LOADTEST_READY) ## Put the output of the benchmarks into docs/performance.md, docs/sizing.md
 	$(LOADTEST)/bin/python -m loadtest.publish
 
 .PHONY: image-steps

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from extender.cluster import kinds
@@ -38,10 +38,25 @@ _BOOKMARK: Final = (
 
 @dataclass(slots=True)
 class Behaviour:
-    """What the server does beyond answering; changed while it runs by PUT /behaviour?…"""
+    """What the server does beyond answering; changed while it runs by PUT /behaviour?…
+
+    heartbeats and churn are changes of nodes and of pods a second.
+    """
 
     heartbeats: float = 0.0
+    churn: float = 0.0
     short_watches: bool = False
+
+    def rate(self, path: str) -> float:
+        return {NODES: self.heartbeats, PODS: self.churn}.get(path, 0.0)
+
+
+class Counts(NamedTuple):
+    """Requests so far, those of them that were watches, and the bytes of what was sent."""
+
+    requests: int
+    watches: int
+    sent: int
 
 
 class Contents:
@@ -66,10 +81,16 @@ class Contents:
             NAMESPACES: b"Namespace",
             **{path: kind.encode() for path, kind in WORKLOADS.items()},
         }
-        self.requests = 0
-        self.sent = 0
+        self.counts = Counts(0, 0, 0)
         self.lock = threading.Lock()
         self.version = 1000
+
+    def count(self, *, requests: int = 0, watches: int = 0, sent: int = 0) -> None:
+        with self.lock:
+            before = self.counts
+            self.counts = Counts(
+                before.requests + requests, before.watches + watches, before.sent + sent
+            )
 
     def next_version(self) -> int:
         with self.lock:
@@ -84,6 +105,23 @@ def _encoded(kind: str, version: str, item: Json) -> bytes:
 
 def _event(type: bytes, item: bytes, version: int) -> bytes:
     return b'{"type":"%b","object":%b}\n' % (type, item.replace(_VERSION, b"%d" % version, 1))
+
+
+def _some(items: Sequence[bytes], first: int) -> tuple[int, Sequence[bytes]]:
+    """A page, and where the next one begins."""
+    last = first + _PAGE
+    return last, items[first:last]
+
+
+def _unbound(items: Sequence[bytes], first: int) -> tuple[int, Sequence[bytes]]:
+    """As _some, of pods without a node: as kube-apiserver does, it goes on until a page is full."""
+    page: list[bytes] = []
+    for number in range(first, len(items)):
+        if len(page) == _PAGE:
+            return number, page
+        if _BOUND not in (item := items[number]):
+            page.append(item)
+    return len(items), page
 
 
 class _Server(ThreadingHTTPServer):
@@ -108,10 +146,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         query = dict(parse_qsl(urlsplit(self.path).query))
-        self.server.behaviour.heartbeats = float(
-            query.get("heartbeats", self.server.behaviour.heartbeats)
-        )
-        self.server.behaviour.short_watches = query.get("short_watches", "") == "true"
+        behaviour = self.server.behaviour
+        behaviour.heartbeats = float(query.get("heartbeats", behaviour.heartbeats))
+        behaviour.churn = float(query.get("churn", behaviour.churn))
+        behaviour.short_watches = query.get("short_watches", "") == "true"
         self._whole(b"{}")
 
     def do_GET(self) -> None:
@@ -119,12 +157,13 @@ class _Handler(BaseHTTPRequestHandler):
         query = dict(parse_qsl(parts.query))
         contents = self.server.contents
         if parts.path == "/counts":
-            self._whole(b"%d %d" % (contents.requests, contents.sent))
+            self._answer(b"%d %d %d" % contents.counts)
             return
-        contents.requests += 1
+        watches = query.get("watch") == "true"
+        contents.count(requests=1, watches=watches)
         if parts.path not in self.server.contents.objects:
             self._whole(b'{"kind":"Status","code":404}', 404)
-        elif query.get("watch") == "true":
+        elif watches:
             self._watch(parts.path, query)
         else:
             pending = query.get("fieldSelector", "").startswith("spec.nodeName=,")
@@ -132,23 +171,25 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _page(self, path: str, first: int, *, pending: bool) -> None:
         items = self.server.contents.objects[path]
-        last = first + _PAGE
+        last, page = (_unbound if pending else _some)(items, first)
         more = b',"continue":"%d"' % last if last < len(items) else b""
         head = b'{"kind":"%bList","metadata":{"resourceVersion":"%d"%b},"items":[' % (
             self.server.contents.kinds[path],
             self.server.contents.version,
             more,
         )
-        page = [each for each in items[first:last] if not pending or _BOUND not in each]
         versioned = (each.replace(_VERSION, b"1000", 1) for each in page)
         self._whole(head + b",".join(versioned) + b"]}")
 
     def _whole(self, body: bytes, status: int = 200) -> None:
+        self._answer(body, status)
+        self.server.contents.count(sent=len(body))
+
+    def _answer(self, body: bytes, status: int = 200) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-        self.server.contents.sent += len(body)
 
     def _watch(self, path: str, query: dict[str, str]) -> None:
         contents = self.server.contents
@@ -164,13 +205,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._chunk(_event(b"MODIFIED", item, contents.next_version()))
             self._chunk(b"")
             return
-        self._heartbeats(path)
+        self._changes(path)
 
-    def _heartbeats(self, path: str) -> None:
+    def _changes(self, path: str) -> None:
         number = 0
         due = time.monotonic()
         while True:
-            if path != NODES or not self.server.behaviour.heartbeats:
+            rate = self.server.behaviour.rate(path)
+            if not rate:
                 time.sleep(0.1)
                 due = time.monotonic()
                 if self.server.behaviour.short_watches:
@@ -181,11 +223,12 @@ class _Handler(BaseHTTPRequestHandler):
             version = self.server.contents.next_version()
             self._chunk(_event(b"MODIFIED", items[number * 7919 % len(items)], version))
             number += 1
-            due += 1 / self.server.behaviour.heartbeats
+            due += 1 / rate
             time.sleep(max(0.0, due - time.monotonic()))
 
     def _chunk(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+        self.server.contents.count(sent=len(data))
 
 
 class ApiServer:
@@ -198,13 +241,12 @@ class ApiServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def counts(self) -> tuple[int, int]:
-        """Requests answered, and bytes of whole answers sent."""
+    def counts(self) -> Counts:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         connection.request("GET", "/counts")
-        requests, sent = connection.getresponse().read().split()
+        numbers = connection.getresponse().read().split()
         connection.close()
-        return int(requests), int(sent)
+        return Counts(*map(int, numbers))
 
     def behave(self, **behaviour: object) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)

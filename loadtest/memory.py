@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import yaml
-
 from extender.http.review_routes import DEFAULT_MAX_REVIEW_BYTES
 from extender.http.service import DEFAULT_MAX_BODY_BYTES
 from extender.wire.bodies import MAX_NAMES, MAX_POD_VALUES
@@ -28,7 +26,6 @@ from extender.wire.review_bodies import MAX_REVIEW_VALUES
 from loadtest import arguments, tables
 from loadtest.generator import HALF_CLASS, Cluster, ClusterSpec, go_json
 from loadtest.processes import (
-    ROOT,
     Server,
     ServerError,
     running,
@@ -36,6 +33,7 @@ from loadtest.processes import (
     webhook_command,
 )
 from loadtest.progress import Progress
+from loadtest.shipped import shipped
 
 _TIMEOUT_SECONDS: Final = 120.0
 _RECEIVE: Final = 1 << 20
@@ -136,32 +134,6 @@ KINDS: Final = (
 )
 
 
-def shipped_limit(review: bool) -> int:
-    """The memory limit of the shipped manifests, bytes: the least of those that there are."""
-    files = (
-        ["webhook/base/deployment.yaml"]
-        if review
-        else [
-            "remote/base/deployment.yaml",
-            "second-scheduler/base/deployment.yaml",
-            "control-plane/node/runtimeclass-extender.yaml",
-        ]
-    )
-    found = []
-    for file in files:
-        for document in yaml.safe_load_all((ROOT / "scheduler-config" / file).read_text()):
-            spec = document["spec"]
-            spec = spec.get("template", {}).get("spec", spec)
-            found += [
-                each["resources"]["limits"]["memory"]
-                for each in spec.get("containers", ())
-                if "memory" in each["resources"].get("limits", {})
-            ]
-    assert found
-    assert all(each.endswith("Mi") for each in found)
-    return min(int(each.removesuffix("Mi")) for each in found) * 2**20
-
-
 def send(server: Server, path: str, body: bytes) -> None:
     """Send a body and read the answer, whatever it is; the server may close before its end."""
     head = (
@@ -221,7 +193,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         cluster.write_manifest(manifest)
         for kind in [kind for kind in KINDS if kind.name in flags.kinds]:
             most = DEFAULT_MAX_REVIEW_BYTES if kind.is_review else flags.max_mebibytes * 2**20
-            body, limit = kind.make(most, cluster), shipped_limit(kind.is_review)
+            body, limit = (
+                kind.make(most, cluster),
+                shipped("limits", "memory", review=kind.is_review),
+            )
             taken = []
             for pure in (False, True):
                 for clients in (1, 2):

@@ -8,6 +8,7 @@ from typing import Any, Final
 import matplotlib
 
 from loadtest.comparing import Result
+from loadtest.panels import Panel, Series
 from loadtest.processes import Usage
 
 matplotlib.use("Agg")
@@ -17,11 +18,11 @@ from matplotlib import pyplot
 _COLOURS: Final = {"service": "#1f77b4", "floor": "#2ca02c", "plain": "#d62728"}
 _DOTS_PER_INCH: Final = 110
 
-#: Series of a plot: label → points.
-Series = Mapping[str, Sequence[tuple[float, float]]]
+_COLUMNS: Final = 2
 
 
-def _draw(axes: Any, series: Series, title: str, labels: tuple[str, str], *, logs: str) -> None:
+def _draw(axes: Any, panel: Panel) -> None:
+    series, logs = panel.series, panel.logs
     for label, points in series.items():
         xs, ys = zip(*sorted(points), strict=True)
         axes.plot(xs, ys, marker="o", markersize=4, label=label, color=_COLOURS.get(label))
@@ -32,9 +33,9 @@ def _draw(axes: Any, series: Series, title: str, labels: tuple[str, str], *, log
     else:
         highest = max((y for points in series.values() for _, y in points), default=1.0)
         axes.set_ylim(0, 1.15 * highest or 1.0)
-    axes.set_title(title, fontsize=10)
-    axes.set_xlabel(labels[0])
-    axes.set_ylabel(labels[1])
+    axes.set_title(panel.title, fontsize=10)
+    axes.set_xlabel(panel.labels[0])
+    axes.set_ylabel(panel.labels[1])
     axes.grid(alpha=0.3, which="both")
     axes.legend(fontsize=8)
 
@@ -45,6 +46,17 @@ def _save(figure: Any, path: Path) -> None:
     pyplot.close(figure)
 
 
+def plot_panels(panels: Sequence[Panel], path: Path) -> None:
+    """Two panels a row."""
+    rows = max(1, -(-len(panels) // _COLUMNS))
+    figure, grid = pyplot.subplots(rows, _COLUMNS, figsize=(10, 3.4 * rows), squeeze=False)
+    for axes in list(grid.flat)[len(panels) :]:
+        axes.set_visible(False)
+    for axes, panel in zip(grid.flat, panels, strict=False):
+        _draw(axes, panel)
+    _save(figure, path)
+
+
 def plot_bench(results: Sequence[Result], path: Path) -> None:
     """p50 against the number of names, a panel per verb and case."""
     panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
@@ -52,39 +64,31 @@ def plot_bench(results: Sequence[Result], path: Path) -> None:
         panel = panels.setdefault(f"{each.case.verb}, {each.case.mode}, {each.case.kind}", {})
         for server, times in each.times.items():
             panel.setdefault(server, []).append((each.case.nodes, times.p50))
-    columns = 2
-    rows = max(1, -(-len(panels) // columns))
-    figure, grid = pyplot.subplots(rows, columns, figsize=(10, 3.4 * rows), squeeze=False)
-    for axes in list(grid.flat)[len(panels) :]:
-        axes.set_visible(False)
-    for axes, (title, series) in zip(grid.flat, panels.items(), strict=False):
-        _draw(axes, series, title, ("nodes asked about", "p50, ms"), logs="xy")
-    _save(figure, path)
+    labels = ("nodes asked about", "p50, ms")
+    plot_panels([Panel(title, labels, series, "xy") for title, series in panels.items()], path)
 
 
 def plot_growth(panels: Sequence[tuple[str, str, Series]], path: Path) -> None:
     """A panel per (title, label of x, series); times from zero, so that flat looks flat."""
-    columns = 2
-    rows = max(1, -(-len(panels) // columns))
-    figure, grid = pyplot.subplots(rows, columns, figsize=(10, 3.4 * rows), squeeze=False)
-    for axes in list(grid.flat)[len(panels) :]:
-        axes.set_visible(False)
-    for axes, (title, label, series) in zip(grid.flat, panels, strict=False):
-        logs = "xy" if "number of names" in title else "x"
-        _draw(axes, series, title, (label, "p50, ms"), logs=logs)
-    _save(figure, path)
+    plot_panels(
+        [
+            Panel(title, (label, "p50, ms"), series, "xy" if "number of names" in title else "x")
+            for title, label, series in panels
+        ],
+        path,
+    )
 
 
 def plot_usage(samples: Sequence[tuple[float, Usage]], path: Path) -> None:
     """What the worker held over the run: memory; threads and descriptors."""
     figure, (memory, counts) = pyplot.subplots(1, 2, figsize=(10, 3.4))
     rss = [(at, usage.rss / 2**20) for at, usage in samples]
-    _draw(memory, {"RSS": rss}, "memory of the worker", ("seconds", "MiB"), logs="")
+    _draw(memory, Panel("memory of the worker", ("seconds", "MiB"), {"RSS": rss}))
     held = {
         "threads": [(at, float(usage.threads)) for at, usage in samples],
         "descriptors": [(at, float(usage.descriptors)) for at, usage in samples],
     }
-    _draw(counts, held, "held by the worker", ("seconds", "number"), logs="")
+    _draw(counts, Panel("held by the worker", ("seconds", "number"), held))
     for axes in (memory, counts):
         for line in axes.get_lines():
             line.set_marker("")

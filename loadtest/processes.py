@@ -23,6 +23,7 @@ _POLL_SECONDS: Final = 0.01
 _LISTENING: Final = re.compile(r"listening on http://(127\.0\.0\.1):(\d+)")
 _OPS: Final = re.compile(r"probes and metrics on http://(127\.0\.0\.1):(\d+)")
 
+_PROPORTIONAL: Final = re.compile(r"^Pss:\s+(\d+) kB$", re.MULTILINE)
 _SWITCHES: Final = re.compile(r"^(?:non)?voluntary_ctxt_switches:\s*(\d+)$", re.MULTILINE)
 
 Address = tuple[str, int]
@@ -50,6 +51,15 @@ class Usage:
             int(fields["Threads"]),
             len(os.listdir(f"/proc/{pid}/fd")),
         )
+
+
+def memory_of(*pids: int) -> int:
+    """The memory of processes together, bytes: what they share is counted once (Pss)."""
+    return sum(
+        1024 * int(size)
+        for pid in pids
+        for size in _PROPORTIONAL.findall(Path(f"/proc/{pid}/smaps_rollup").read_text())
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,14 +55,14 @@ def _commands(config: str, api: ApiServer, progress: Progress) -> Rows:
                 f"{seconds:.1f}",
                 f"{used.ru_utime + used.ru_stime:.1f}",
                 tables.mebibytes(used.ru_maxrss * 1024),
-                f"{after[0] - before[0]:,}",
-                tables.mebibytes(after[1] - before[1]),
+                f"{after.requests - before.requests:,}",
+                tables.mebibytes(after.sent - before.sent),
             )
         )
     return rows
 
 
-def _scrape(server: Server) -> tuple[float, bool]:
+def scrape(server: Server) -> tuple[float, bool]:
     """Milliseconds of a scrape, and whether pods are counted in it."""
     connection = http.client.HTTPConnection(*server.address, timeout=60)
     began = time.perf_counter()
@@ -80,12 +80,12 @@ def _watching(config: str, progress: Progress) -> Rows:
         command = [program(), "serve", "--bind", "127.0.0.1:0", "--kubeconfig", config, *flags]
         with running(f"usage-{len(flags)}", command) as server:
             began = time.monotonic() - server.started_in
-            while flags and not _scrape(server)[1]:
+            while flags and not scrape(server)[1]:
                 if time.monotonic() - began > COUNTED_SECONDS:
                     raise ServerError("pods are not counted in time")
                 time.sleep(0.05)
             complete = time.monotonic() - began
-            took = sorted(_scrape(server)[0] for _ in range(SCRAPES))
+            took = sorted(scrape(server)[0] for _ in range(SCRAPES))
             rss = Usage.of(server.worker).rss
         rows.append(
             (

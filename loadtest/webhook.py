@@ -7,13 +7,15 @@ run from the moment a pod was due, so that waiting behind a slow answer counts.
 """
 
 import base64
+import contextlib
 import random
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,14 +24,18 @@ import orjson
 from loadtest import arguments, tables
 from loadtest.bodies import pod
 from loadtest.generator import HALF_CLASS, Cluster, ClusterSpec, list_of
-from loadtest.processes import Address, ServerError, running, webhook_command
+from loadtest.processes import OUT, Address, Server, ServerError, running, webhook_command
 from loadtest.timing import Client, Times
 
 #: The aim of the project, for either answer.
 LIMIT_MS: Final = 20.0
 
 CONNECTIONS: Final = 8
+
+#: From the call until the first pod is due.
+LEAD_SECONDS: Final = 0.1
 _VERBS: Final = ("mutate", "validate")
+_CLASSES: Final = ("", HALF_CLASS, "kata", "runc")
 BOTH: Final = "both, since due"
 
 Json = dict[str, Any]
@@ -59,18 +65,29 @@ class Connections:
     def __init__(self, address: Address) -> None:
         self._address = address
         self._own = threading.local()
+        self._all: list[Client] = []
+
+    def close(self) -> None:
+        for client in self._all:
+            client.close()
 
     def ask(self, verb: str, body: bytes) -> Json:
         """The response of a review. Raises ServerError for what must not be answered."""
+        response: Json = orjson.loads(self.send(verb, body))["response"]
+        return response
+
+    def send(self, verb: str, body: bytes) -> bytes:
+        """As ask(), but the answer is not read further than to see that the pod is allowed."""
         if not hasattr(self._own, "client"):
             self._own.client = Client(self._address)
+            self._all.append(self._own.client)
         answer = self._own.client.ask(verb, body)
         if answer.status != 200:
             raise ServerError(f"/{verb} answered {answer.status}: {answer.body[:200]!r}")
-        response: Json = orjson.loads(answer.body)["response"]
-        if not response["allowed"]:
-            raise ServerError(f"/{verb} refused: {response['status']['message']}")
-        return response
+        if b'"allowed":true' not in answer.body:
+            raise ServerError(f"/{verb} refused: {answer.body[:200]!r}")
+        found: bytes = answer.body
+        return found
 
 
 def _patched(pod: Json, response: Json) -> Json:
@@ -81,42 +98,69 @@ def _patched(pod: Json, response: Json) -> Json:
     return pod
 
 
-def _times_of(address: Address, rate: int, pods: int) -> dict[str, list[float]]:
+def reviews_of(address: Address, pods: int) -> list[tuple[bytes, bytes]]:
+    """Bodies for /mutate and /validate of so many pods; some are asked about to know the latter.
+
+    Made beforehand: what a pod costs its client is not the webhook's time.
+    """
+    with contextlib.closing(Connections(address)) as connections:
+        answers = {name: connections.ask("mutate", review(pod(0, name))) for name in _CLASSES}
+    found = []
+    for serial, name in enumerate(random.Random(1).choices(_CLASSES, k=pods)):
+        created = pod(serial, name)
+        found.append((review(created), review(_patched(created, answers[name]))))
+    return found
+
+
+def times_of(
+    address: Address, rate: int, due: Sequence[tuple[bytes, bytes]]
+) -> dict[str, list[float]]:
     """Seconds of both answers for each pod, and from the moment it was due until both were in."""
-    connections = Connections(address)
-    classes = random.Random(1).choices(("", HALF_CLASS, "kata", "runc"), k=pods)
-    # Made beforehand: what a pod costs to make is not the webhook's time.
-    due_pods = [pod(serial, runtime_class) for serial, runtime_class in enumerate(classes)]
     seconds: dict[str, list[float]] = {verb: [] for verb in (*_VERBS, BOTH)}
-    began = time.perf_counter() + 0.1
+    serials = count()
+    began = time.perf_counter() + LEAD_SECONDS
 
-    def create(serial: int) -> None:
-        due, subject = began + serial / rate, due_pods[serial]
-        time.sleep(max(0.0, due - time.perf_counter()))
-        asked = time.perf_counter()
-        patched = _patched(subject, connections.ask("mutate", review(subject)))
-        mutated = time.perf_counter()
-        connections.ask("validate", review(patched))
-        done = time.perf_counter()
-        seconds["mutate"].append(mutated - asked)
-        seconds["validate"].append(done - mutated)
-        seconds[BOTH].append(done - due)
+    def create(connections: Connections) -> None:
+        # Whoever is free takes the next pod: a slow answer keeps one connection, not the others.
+        while (serial := next(serials)) < len(due):
+            mutate, validate = due[serial]
+            due_at = began + serial / rate
+            time.sleep(max(0.0, due_at - time.perf_counter()))
+            asked = time.perf_counter()
+            connections.send("mutate", mutate)
+            mutated = time.perf_counter()
+            connections.send("validate", validate)
+            done = time.perf_counter()
+            seconds["mutate"].append(mutated - asked)
+            seconds["validate"].append(done - mutated)
+            seconds[BOTH].append(done - due_at)
 
-    with ThreadPoolExecutor(CONNECTIONS) as pool:
-        for finished in [pool.submit(create, serial) for serial in range(pods)]:
+    with (
+        contextlib.closing(Connections(address)) as opened,
+        ThreadPoolExecutor(CONNECTIONS) as pool,
+    ):
+        for finished in [pool.submit(create, opened) for _ in range(CONNECTIONS)]:
             finished.result()
     return seconds
 
 
-def measure(rate: int, seconds: float) -> dict[str, Times]:
-    """Start a webhook, create pods at that rate, stop it. Raises ServerError."""
+@contextlib.contextmanager
+def started(out: Path = OUT) -> Iterator[Server]:
+    """A webhook that knows the generated RuntimeClasses. Raises ServerError."""
     with tempfile.TemporaryDirectory() as folder:
         cluster = Cluster(ClusterSpec(nodes=10))
         manifests = Path(folder) / "runtimeclasses.json"
         manifests.write_bytes(b"".join(list_of(cluster.runtime_classes())))
-        with running("webhook", webhook_command(manifests)) as server:
-            _times_of(server.address, rate, rate)  # the first second is for warming up
-            series = _times_of(server.address, rate, round(rate * seconds))
+        with running("webhook", webhook_command(manifests), out) as server:
+            yield server
+
+
+def measure(rate: int, seconds: float) -> dict[str, Times]:
+    """Start a webhook, create pods at that rate, stop it. Raises ServerError."""
+    with started() as server:
+        pods = reviews_of(server.address, rate + round(rate * seconds))
+        times_of(server.address, rate, pods[:rate])  # the first second is for warming up
+        series = times_of(server.address, rate, pods[rate:])
     return {name: Times.of(times) for name, times in series.items()}
 
 

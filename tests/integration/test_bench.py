@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from loadtest import bench, growth, memory, stacks, start
+from loadtest import bench, growth, memory, sizing, stacks, start
 from loadtest.cases import HALF, NAMES, Case
 from loadtest.comparing import Result, Spent
 from loadtest.progress import Progress
 from loadtest.tables import markdown, terminal
 from loadtest.timing import Times, percentile
+
+_MAINS = [bench.main, growth.main, memory.main, sizing.main, stacks.main, start.main]
 
 
 def test_bench_compares_the_three_servers(
@@ -32,7 +34,7 @@ def test_bench_compares_the_three_servers(
         assert 0 < each["switches"] < 100
 
 
-@pytest.mark.parametrize("main", [bench.main, growth.main, memory.main, stacks.main, start.main])
+@pytest.mark.parametrize("main", _MAINS)
 def test_each_says_what_its_flags_are(
     main: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,6 +115,25 @@ def test_memory_is_held_against_the_shipped_limits(
     assert memory.main([*flags, "--out", str(tmp_path)]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [row[-1] for row in rows if row and row[-1].endswith(".0")] == ["1024.0", "256.0"]
+
+
+def test_sizing_follows_a_cluster_and_finds_what_the_webhook_stands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--sizes=30", "--seconds=0.4", "--webhook-seconds=0.2", "--webhook-rates=1"]
+    assert sizing.main([*flags, "--no-plot", "--out", str(tmp_path)]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines()[:-1])) <= 100
+    found = json.loads((tmp_path / "sizing.json").read_text())
+    plain, watching = found["sizes"]
+    assert (plain["watches"], watching["watches"]) == (2, 3)
+    # A list of the waiting pods besides, of --requeue-pods.
+    assert (plain["start_requests"], watching["start_requests"]) == (3, 4)
+    assert plain["start_bytes"] > 30 * plain["load"]["node_bytes"]
+    assert watching["bytes_a_second"] > plain["bytes_a_second"] > 0
+    assert 0 < plain["following"] < 1
+    assert 0 < plain["asked"] < 1
+    assert found["webhook"]["steps"][0]["rate"] == 50
+    assert "| 30 " in (tmp_path / "sizing.md").read_text().replace("|    30", "| 30")
 
 
 @pytest.mark.parametrize(
