@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.certificates import Authority
-from tests.config.kustomize import prepare
+from tests.config.kustomize import build, prepare
 from tests.e2e.cluster import PODS, Cluster, free_ports, scheduler_minor
 from tests.e2e.policies import MARK
 from tests.e2e.test_preferring_and_preempting import _big, _make_priorities
@@ -345,3 +345,7 @@ def test_a_webhook_that_is_away_silent_or_not_trusted(instead: Cluster, tmp_path
             assert ending("context deadline exceeded")
         assert ending("connect: connection refused")
         assert in_the_page(refusal(instead, "gvisor"))
+        service = ("service", "runtimeclass-webhook")
+        instead.kubectl("-n", "runtimeclass-webhook", "delete", *service)
+        instead.apply(yaml.safe_dump_all(build(webhook.folder / "configurations")))
+        assert ending('service "runtimeclass-webhook" not found')
