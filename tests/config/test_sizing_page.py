@@ -5,6 +5,8 @@ from typing import Any, Final
 
 import yaml
 
+from extender.cluster.list_watch import MAX_WATCH_SECONDS, MIN_WATCH_SECONDS
+from extender.cluster.requeue import BURST, RATE
 from loadtest import sizing, sizing_tables
 from loadtest.shipped import shipped
 from loadtest.sizing_model import EVENTS_A_POD, MOST_PODS, REPORT_SECONDS, UPDATE_SECONDS
@@ -73,6 +75,8 @@ def test_the_assumptions_are_those_of_the_command() -> None:
         f"{EVENTS_A_POD} for each pod placed",
         f"at most {MOST_PODS:,}",
         "a quarter more",
+        f"at most {RATE:.0f} patches a second and {BURST:.0f} at once",
+        f"after {MIN_WATCH_SECONDS // 60} to {MAX_WATCH_SECONDS // 60} minutes at random",
     ):
         assert words in said
     assert sizing_tables.SPARE == 1.25
