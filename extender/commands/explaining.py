@@ -94,7 +94,7 @@ def read_asked_pod(program: str, command: str, flags: argparse.Namespace) -> Ask
     for warning in state.warnings:
         say(warning)
     if not state.snapshot.nodes:
-        raise UsageError("no Node is known: which nodes the pod fits on cannot be told")
+        raise UsageError("no Node is known: which nodes the pod fits on is unknown")
     pod = given or _pod_of_cluster(state, wanted)
     if program == PLUGIN and not pod.namespace:
         pod = replace(pod, namespace=state.namespace)

@@ -103,8 +103,8 @@ def _add_webhook_flags(parser: CommandParser) -> None:
         "--unsupported",
         choices=[each.value for each in Unsupported],
         default=Unsupported.WARN.value,
-        help="a pod that uses what its class says that its pods can't: whoever creates it is"
-        " warned, or it is refused",
+        help="a pod that uses a feature that its class does not support: its author is warned, or"
+        " it is refused",
     )
     parser.boolean_flag(
         "--fit",

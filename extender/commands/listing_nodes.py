@@ -48,7 +48,7 @@ def _nodes(program: str, flags: argparse.Namespace) -> int:
             f"{near or f'; there are: {there_are[:1000]}'}"
         )
     if not snapshot.nodes:
-        raise UsageError("no Node is known: which nodes match the RuntimeClass cannot be told")
+        raise UsageError("no Node is known: which nodes match the RuntimeClass is unknown")
     nodes = nodes_of_class(runtime_class, snapshot, policy_of(flags))
     states = states_of(nodes.matching[: flags.limit], snapshot)
     document = class_nodes_document(runtime_class.name, nodes, states, flags.limit)

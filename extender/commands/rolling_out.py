@@ -33,7 +33,7 @@ def _rollout(program: str, flags: argparse.Namespace) -> int:
     state, policy = load_usage(f"{program} rollout", flags), policy_of(flags)
     new, snapshot, inventory = class_named(flags.new, state), state.snapshot, state.inventory
     if not snapshot.nodes:
-        raise UsageError("no Node is known: which nodes run the class cannot be told")
+        raise UsageError("no Node is known: which nodes run the class is unknown")
     if flags.old not in snapshot.runtime_classes:
         near = did_you_mean(flags.old, snapshot.runtime_classes)
         warn(f"{program} rollout", f'RuntimeClass "{shown(flags.old)}" not found{near}')

@@ -16,12 +16,12 @@ from extender.verbs.explain.requirements import toleration_text
 Document = Mapping[str, Any]
 
 NOT_JUDGED: Final = (
-    "Requests are held against all that a node has (status.allocatable), not against what other"
-    " pods leave of it: a node that fits here may still be full. Not judged: ports, volumes, claims"
-    " of devices and extended resources by DRA, pod affinity and topology spread, nor what other"
-    " scheduler plugins and extenders say. Of what a kubelet may reject: feature gates switched off"
-    " on a node, sysctls, AppArmor, device, CPU and topology managers, the Windows build of an"
-    " image, id-mapped volumes."
+    "Requests are compared with all that a node has (status.allocatable), whatever other pods use"
+    " of it: a node that fits here may still be full. Not judged: ports, volumes, claims of devices"
+    " and extended resources by DRA, pod affinity and topology spread, other scheduler plugins and"
+    " extenders. Not judged of a kubelet's rejections: feature gates switched off on a node,"
+    " sysctls, AppArmor, device, CPU and topology managers, the Windows build of an image,"
+    " id-mapped volumes."
 )
 
 _MAX_TEXT: Final = 2000

@@ -99,7 +99,7 @@ def run(
     ops_listener = listen_on(listen.ops_bind, "--ops-bind") if listen.ops_bind else None
     if not (listen.tls_cert_file or listen.bind.is_loopback):
         _LOG.warning(
-            "--bind %s without TLS: whoever reaches this address may ask about nodes and"
+            "--bind %s without TLS: any client of this address may ask about nodes and"
             " RuntimeClasses; --tls-cert-file, --tls-private-key-file and --client-ca-file let in"
             " only those who have a certificate",
             listen.bind,
