@@ -88,7 +88,7 @@ _UID: Final[type[str | None]] = str | None  # type: ignore[assignment]
 #: How much of the victims is decoded at a time. The objects of a slice fit into the processor's
 #: cache, and the next slice takes their memory: 65,000 nodes in one piece take twice the time, and
 #: keep the interpreter from other threads for all of it.
-SLICE: Final = 64 * 1024
+SLICE: Final = 128 * 1024
 
 #: The pods that would be evicted, by node name.
 Victims = Mapping[str, MetaVictims]
@@ -175,11 +175,15 @@ def _decoded_in_slices(body: bytes, start: int) -> Iterator[Victims]:
     JSON; if each slice is an object, so are all of them together. Raises _OddVictimsError.
     """
     at, end = start + len(b"{"), len(body) - len(b"}}")
+    whole = memoryview(body)
     while at < end:
         cut = body.find(b'},"', at + SLICE, end)
         stop = end if cut < 0 else cut + len(b"}")
+        # A small map is one slice, and not copied.
+        is_all = at == start + len(b"{") and stop == end
+        part = whole[start:-1] if is_all else b"".join((b"{", whole[at:stop], b"}"))
         try:
-            yield decode(b"{" + body[at:stop] + b"}", _MetaVictimsMap)
+            yield decode(part, _MetaVictimsMap)
         except DecodeError:
             raise _OddVictimsError from None
         at = stop + len(b",")
