@@ -23,10 +23,6 @@ from tests.processes import ROOT, Server, running, until
 PAGE: Final = ROOT / "docs" / "troubleshooting.md"
 ROLE: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles/runtimeclass-extender-control-plane"
 
-pytestmark = pytest.mark.skipif(
-    scheduler_minor() != 36, reason="the page shows what Kubernetes 1.36 says"
-)
-
 #: What differs between a test and a reader, and how the page has it.
 _HERE: Final = {
     r"https://127\.0\.0\.1:\d+/mutate\?timeout=\d+s": (
@@ -89,6 +85,12 @@ def refusal(where: Cluster, name: str) -> str:
     document = {"metadata": {"name": "web"}, "spec": spec}
     status, answer = where.request("POST", f"{PODS}?dryRun=All", document)
     return "" if status == 201 else str(answer["message"])
+
+
+@pytest.fixture(autouse=True)
+def of_the_version_that_the_page_shows() -> None:
+    if scheduler_minor() != 36:
+        pytest.skip("the page shows what Kubernetes 1.36 says")
 
 
 @pytest.fixture
