@@ -75,7 +75,7 @@ $(FUZZ_READY): setup.cfg setup.py extender/_names.c
 	@touch $@
 
 .PHONY: fuzz
-fuzz: $(FUZZ_READY) ## Bytes that nobody thought of, for the verbs and for HTTP; FLAGS="--seconds 600"
+fuzz: $(FUZZ_READY) ## Bytes that nobody thought of, for verbs, webhook and HTTP; FLAGS="--seconds 600"
 	$(FUZZ)/bin/python -m fuzz $(FLAGS)
 
 .PHONY: bench

@@ -10,13 +10,14 @@ once more. What was found to reach something new is kept, so the next run goes o
 
 import argparse
 import importlib
+import logging
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-TARGETS: Final = ("bodies", "reading")
+TARGETS: Final = ("bodies", "reviews", "reading")
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / ".venv" / "fuzz" / "inputs"
 
@@ -34,6 +35,7 @@ def fuzz(name: str, seconds: int) -> None:
     """Does not return: libFuzzer ends the process."""
     import atheris
 
+    logging.getLogger().addHandler(logging.NullHandler())
     with atheris.instrument_imports(include=["extender"]):
         module: Any = importlib.import_module(f"fuzz.{name}")
     own = FOLDER / name

@@ -38,6 +38,8 @@ def sanitizer() -> str:
     [
         pytest.param((), id="as it is built"),
         pytest.param(("-U__SSE2__", "-U__SIZEOF_INT128__"), id="on a processor that lacks much"),
+        # No SSE2 either, and char has no sign.
+        pytest.param(("-U__SSE2__", "-funsigned-char"), id="as aarch64 has it"),
     ],
 )
 def test_the_laws_of_names_hold_and_no_byte_out_of_bounds_is_touched(

@@ -7,7 +7,7 @@ import pytest
 from extender import names
 from extender.names import NameRun
 from fuzz import __main__ as program
-from fuzz import bodies, reading
+from fuzz import bodies, reading, reviews
 
 
 @pytest.mark.skipif(not names.IS_COMPILED, reason="the compiled part is not in use")
@@ -19,6 +19,11 @@ def test_what_kube_scheduler_sends_is_answered_alike_by_both_halves(seed: bytes)
 @pytest.mark.parametrize("seed", [*reading.seeds()])
 def test_requests_are_read_alike_however_they_are_cut(seed: bytes) -> None:
     reading.one(seed)
+
+
+@pytest.mark.parametrize("seed", [*reviews.seeds()])
+def test_reviews_are_answered_with_patches_that_apply(seed: bytes) -> None:
+    reviews.one(seed)
 
 
 class Forgetting(names.PythonEngine):
