@@ -39,7 +39,7 @@ def test_what_a_node_lacks_is_told_with_the_part_of_the_overhead() -> None:
     }
     text = run("explain", "default/large", "--manifests", str(FILE)).stdout
     assert all(part in text for part in ("8 Insufficient memory", "(160Mi of it", "on 8 nodes"))
-    assert "not against what other pods leave of it" in " ".join(text.split())
+    assert "whatever other pods use of it" in " ".join(text.split())
 
 
 def test_a_pod_not_admitted_yet_is_given_the_overhead_of_its_class() -> None:
