@@ -133,14 +133,19 @@ def serving(*manifests: Path, flags: tuple[str, ...] = ()) -> Iterator[Server]:
 
 
 def run(
-    *arguments: str, env: dict[str, str] | None = None, stdin: str | None = None
+    *arguments: str,
+    env: dict[str, str] | None = None,
+    stdin: str | None = None,
+    program: str = "runtimeclass-extender",
 ) -> subprocess.CompletedProcess[str]:
     """Run a command that ends by itself."""
     whole = {**os.environ, **(env or {})}
-    if stdin is None and warm.is_for(whole):
-        return warm.TEMPLATE.run(arguments, whole, str(ROOT), _COMMAND_SECONDS)
+    if warm.is_for(whole):
+        return warm.TEMPLATE.run(
+            program, arguments, whole, cwd=str(ROOT), stdin=stdin or "", seconds=_COMMAND_SECONDS
+        )
     return subprocess.run(
-        [sys.executable, "-m", "extender", *arguments],
+        [Path(sys.executable).parent / program, *arguments],
         input=stdin,
         capture_output=True,
         text=True,

@@ -8,6 +8,7 @@ environment and streams, and goes on as `python -m extender` does.
 import atexit
 import contextlib
 import gc
+import importlib
 import json
 import os
 import socket
@@ -15,11 +16,18 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Final
 
 #: Environment that Python or the program reads before it runs a command: `is_for` is False then.
 _READ_AT_START: Final = ("PYTHON", "LANG", "LC_", "TZ", "RUNTIMECLASS_EXTENDER_PURE_PYTHON")
+
+#: The function of extender.cli that each script calls.
+_PROGRAMS: Final = {
+    "runtimeclass-extender": "main",
+    "kubectl-runtimeclass": "kubectl_main",
+    "kubectl_complete-runtimeclass": "kubectl_complete_main",
+}
 
 _LENGTH_BYTES: Final = 8
 
@@ -43,19 +51,27 @@ class Template:
         self._socket: socket.socket | None = None
 
     def run(
-        self, arguments: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float
+        self,
+        program: str,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        cwd: str,
+        stdin: str,
+        seconds: float,
     ) -> subprocess.CompletedProcess[str]:
-        """Raises TimeoutExpired."""
+        """program is the name of one of the package's scripts. Raises TimeoutExpired."""
         with (
             self._lock,
-            open(os.devnull, "rb") as nothing,
+            _pipe_of(stdin) as source,
             tempfile.TemporaryFile("w+") as stdout,
             tempfile.TemporaryFile("w+") as stderr,
         ):
             connection = self._started()
             connection.settimeout(seconds)
             try:
-                code = _ask(connection, (arguments, dict(env), cwd), (nothing, stdout, stderr))
+                command = _PROGRAMS[program], arguments, dict(env), cwd
+                code = _ask(connection, command, (source, stdout, stderr))
             except TimeoutError:
                 self.close()
                 raise subprocess.TimeoutExpired([*arguments], seconds) from None
@@ -84,6 +100,22 @@ class Template:
             self._process = self._socket = None
 
 
+@contextlib.contextmanager
+def _pipe_of(text: str) -> Iterator[IO[bytes]]:
+    """The end of a pipe from which the text can be read."""
+    source, sink = os.pipe()
+
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError), open(sink, "w") as file:
+            file.write(text)
+
+    writer = threading.Thread(target=write)
+    with open(source, "rb") as file:
+        writer.start()
+        yield file
+    writer.join()
+
+
 def _ask(connection: socket.socket, command: object, streams: Sequence[IO[str] | IO[bytes]]) -> int:
     """The exit code of a command."""
     body = json.dumps(command).encode()
@@ -93,8 +125,8 @@ def _ask(connection: socket.socket, command: object, streams: Sequence[IO[str] |
     return int(connection.recv(16))
 
 
-def _become_next(connection: socket.socket) -> None:
-    """Fork for each command; returns in the process that is to run one."""
+def _become_next(connection: socket.socket) -> str:
+    """Fork for each command; returns, in the process that is to run one, its program."""
     while True:
         length, streams, _, _ = socket.recv_fds(connection, _LENGTH_BYTES, 3)
         if not length:
@@ -103,7 +135,7 @@ def _become_next(connection: socket.socket) -> None:
         body = b""
         while len(body) < left:
             body += connection.recv(left - len(body))
-        arguments, env, cwd = json.loads(body)
+        program, arguments, env, cwd = json.loads(body)
         child = os.fork()
         if not child:
             connection.close()
@@ -114,7 +146,7 @@ def _become_next(connection: socket.socket) -> None:
             os.environ.clear()
             os.environ.update(env)
             sys.argv[1:] = arguments
-            return
+            return str(program)
         for stream in streams:
             os.close(stream)
         _, status = os.waitpid(child, 0)
@@ -126,11 +158,14 @@ atexit.register(TEMPLATE.close)
 
 
 if __name__ == "__main__":
-    from extender.cli import COMMANDS, main
+    from extender import cli
 
-    for _each in COMMANDS.values():
+    # What a command imports once it asks a cluster.
+    for _name in ("kubernetes.client.rest", "kubernetes.config"):
+        importlib.import_module(_name)
+    for _each in cli.COMMANDS.values():
         _each.load()
     # Or each fork would copy all of these objects as soon as it collects garbage.
     gc.freeze()
-    _become_next(socket.socket(fileno=int(sys.argv[1])))
-    sys.exit(main())
+    _program = _become_next(socket.socket(fileno=int(sys.argv[1])))
+    sys.exit(getattr(cli, _program)())

@@ -240,14 +240,7 @@ def test_a_pod_comes_from_stdin() -> None:
     pod = yaml.safe_dump(
         {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"runtimeClassName": "gvisor"}}
     )
-    result = subprocess.run(
-        [sys.executable, "-m", "extender", "explain", "-f", "-", *CLUSTER, "-o", "json"],
-        input=pod,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
+    result = run("explain", "-f", "-", *CLUSTER, "-o", "json", stdin=pod)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["pod"] == "default/p"
 

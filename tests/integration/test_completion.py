@@ -26,7 +26,7 @@ from tests.fakes.apiserver import (
     kubeconfig,
     runtime_class,
 )
-from tests.processes import ROOT, SAMPLES
+from tests.processes import ROOT, SAMPLES, run
 
 BIN: Final = Path(sys.executable).parent
 CLUSTER: Final = str(SAMPLES / "cluster")
@@ -41,18 +41,10 @@ _SECONDS: Final = 20.0
 
 def asked(program: str, *words: str, **env: str) -> tuple[dict[str, str], int]:
     """(candidates and what they are, the directive)."""
-    command = [BIN / program]
     if program != "kubectl_complete-runtimeclass":
-        command.append(Path("__complete"))
-    result = subprocess.run(
-        [*command, *words],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, **NOWHERE, **env},
-    )
-    assert result.stderr == ""
+        words = ("__complete", *words)
+    result = run(*words, env={**NOWHERE, **env}, program=program)
+    assert (result.returncode, result.stderr) == (0, "")
     *lines, last = result.stdout.splitlines()
     pairs = (line.partition("\t")[::2] for line in lines)
     return dict(pairs), int(last.removeprefix(":"))

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from tests.fakes.apiserver import (
     runtime_class,
     status_document,
 )
-from tests.processes import ROOT, SAMPLES, run
+from tests.processes import SAMPLES, run
 
 Json = dict[str, Any]
 
@@ -31,14 +30,7 @@ POD_FILE: Final = ("-f", str(SAMPLES / "pods" / "pods.yaml"))
 
 
 def plugin(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [Path(sys.executable).parent / "kubectl-runtimeclass", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, **(env or {})},
-        check=False,
-    )
+    return run(*arguments, env=env, program="kubectl-runtimeclass")
 
 
 def answer(result: subprocess.CompletedProcess[str]) -> Json:
