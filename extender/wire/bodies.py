@@ -41,13 +41,25 @@ class BadRequestError(ValueError):
     """The body can't be read; the message names the place. Becomes a 400."""
 
 
+#: How the JSON of a name that ends with a quote and a comma ends: the beginning of a separator.
+_DOUBTFUL: Final = b'\\","'
+
+
 def run_of(names: Sequence[str]) -> NameRun:
     """A run of names made from any strings: the content of their JSON array.
 
-    No JSON string holds an unescaped quote, so the separator can't occur within one.
+    No JSON string holds an unescaped quote, so the separator can't occur within one, nor begin in
+    one, as long as none ends with a quote and a comma: of such a name the comma is escaped too.
     """
     dumped = orjson.dumps(names)
+    if b"\\" in dumped and _DOUBTFUL in dumped:  # the first search is ten times as fast
+        return NameRun.of([_unambiguous(name) for name in names])
     return NameRun.known(dumped, 2, max(2, len(dumped) - 2), len(names))
+
+
+def _unambiguous(name: str) -> bytes:
+    content = orjson.dumps(name)[1:-1]
+    return content[:-1] + b"\\u002c" if name.endswith('",') else content
 
 
 def top_level(body: bytes) -> dict[str, Raw]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from extender import names
@@ -135,6 +135,32 @@ def test_any_strings_as_names_come_back_as_they_are(names: list[str]) -> None:
     )
     response = client().post("/filter", data=unescaped.encode())
     assert json.loads(response.data)["NodeNames"] == names
+
+
+@LAW
+@given(
+    VERBS,
+    st.lists(st.text(alphabet='ab",:\\\u00e4', max_size=6), max_size=6, unique=True),
+    st.booleans(),
+)
+@example("filter", ['a",', "b"], True)
+@example("filter", ["a\\", "b"], True)
+def test_each_name_is_answered_once_whatever_it_is_made_of(
+    verb: str, asked: list[str], compact: bool
+) -> None:
+    """passing ∪ refused = asked, also where a name has what stands between names."""
+    pod = {"spec": {"runtimeClassName": "kata"}}
+    victims = {name: {"Pods": [{"UID": "v"}]} for name in [*asked, "kata-1"]}
+    names = {"NodeNameToMetaVictims": victims} if verb == "preempt" else {"NodeNames": asked}
+    separators = (",", ":") if compact else None
+    body = json.dumps({"Pod": pod, "Nodes": None, **names}, separators=separators).encode()
+    check(verb, body)
+    document = json.loads(client().post(f"/{verb}", data=body).data)
+    if verb == "filter":
+        answered = [*document["NodeNames"], *document["FailedAndUnresolvableNodes"]]
+        assert sorted(answered) == sorted(asked)
+    elif verb == "preempt":
+        assert list(document["NodeNameToMetaVictims"]) == ["kata-1"]
 
 
 @LAW
