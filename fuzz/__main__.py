@@ -17,6 +17,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from fuzz.splicing import spliced
+
 TARGETS: Final = ("bodies", "reviews", "reading")
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / ".venv" / "fuzz" / "inputs"
@@ -53,8 +55,16 @@ def fuzz(name: str, seconds: int) -> None:
         "artifact_prefix": f"{own}/",
         "print_final_stats": 1,
     }
+    pieces = [*module.WORDS, *module.seeds()]
+
+    def change(data: bytes, max_size: int, seed: int) -> bytes:
+        if seed % 2:
+            return bytes(atheris.Mutate(data, max_size))
+        return spliced(data, max_size, seed, pieces)
+
     options = [f"-{key}={value}" for key, value in flags.items()]
-    atheris.Setup([sys.argv[0], *options, str(corpus)], module.TARGET)
+    command = [sys.argv[0], *options, str(corpus)]
+    atheris.Setup(command, module.TARGET, custom_mutator=change)
     atheris.Fuzz()
 
 

@@ -38,7 +38,8 @@ WORDS: Final = (
     *(b'"nodeSelector":{', b'"tolerations":[{', b'"hostUsers":false', b'"os":{"name":"windows"}'),
     *(b'"recursiveReadOnly":"Enabled"', b'"taints":[{', b'"runtimeHandlers":[{', b'"kata-1"'),
     *(b'"operator":"Exists"', b'"effect":"NoSchedule"', b'"labels":{', b'"kata-qemu"', b"\\u0000"),
-    *(b"\\ud800", b"\\\\", b"\xc3\xa4", b"\xff", b"\xef\xbb\xbf", b"1e400", b"-0", b"[[[[[[[["),
+    *(b"\\ud800", b"\\\\", b'\\"', b'\\",', b"\xc3\xa4", b"\xff", b"\xef\xbb\xbf", b"1e400"),
+    *(b"-0", b"[[[[[[[["),
     *(b'"NodeNameToVictims":{', b'"NodeNameToMetaVictims":{', b'"NumPDBViolations":', b'"UID":"'),
 )
 

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from extender import names
 from extender.names import NameRun
 from fuzz import __main__ as program
 from fuzz import bodies, reading, reviews
+from fuzz.splicing import spliced
 
 
 @pytest.mark.skipif(not names.IS_COMPILED, reason="the compiled part is not in use")
@@ -61,3 +64,17 @@ def test_an_answer_that_no_body_should_get_is_noticed(answer: tuple[int, bytes],
 
 def test_words_of_any_bytes_are_written_as_libfuzzer_reads_them() -> None:
     assert program.dictionary([b'"a\xff', b"\r\n"]) == '"\\x22\\x61\\xff"\n"\\x0d\\x0a"\n'
+
+
+@given(st.binary(max_size=50), st.integers(1, 100), st.integers(0, 2**32))
+def test_what_is_spliced_fits_and_comes_again_by_its_seed(
+    data: bytes, max_size: int, seed: int
+) -> None:
+    pieces = [b"word", bytes(500)]
+    made = spliced(data, max_size, seed, pieces)
+    assert len(made) <= max_size
+    assert made == spliced(data, max_size, seed, pieces)
+
+
+def test_pieces_of_others_are_put_in() -> None:
+    assert any(b"word" in spliced(b"", 100, seed, [b"word"]) for seed in range(100))
