@@ -55,7 +55,7 @@ e2e: $(READY) ## Test with real etcd, kube-apiserver, kube-scheduler, kubectl of
 	$(BIN)/pytest -m e2e tests/e2e
 
 .PHONY: bench-webhook
-bench-webhook: $(READY) ## Time the admission webhook, 50 pods a second
+bench-webhook: $(READY) ## Time the admission webhook at 50 pods per second
 	$(BIN)/python -m loadtest.webhook
 
 $(LOADTEST_READY): setup.cfg $(READY)
@@ -65,7 +65,7 @@ $(LOADTEST_READY): setup.cfg $(READY)
 	@touch $@
 
 .PHONY: loadtest
-loadtest: $(LOADTEST_READY) ## A scheduler and hostile clients for a minute; FLAGS="--run-time 600"
+loadtest: $(LOADTEST_READY) ## Load the service with a scheduler and hostile clients for a minute; FLAGS="--run-time 600"
 	$(LOADTEST)/bin/python -m loadtest.run $(FLAGS)
 
 $(FUZZ_READY): setup.cfg setup.py extender/_names.c
@@ -79,39 +79,39 @@ fuzz: $(FUZZ_READY) ## Bytes that nobody thought of, for verbs, webhook and HTTP
 	$(FUZZ)/bin/python -m fuzz $(FLAGS)
 
 .PHONY: bench
-bench: $(LOADTEST_READY) ## Compare with the floor and a plain version; FLAGS="--quick"
+bench: $(LOADTEST_READY) ## Compare the service with the floor and a plain version; FLAGS="--quick"
 	$(LOADTEST)/bin/python -m loadtest.bench $(FLAGS)
 
 .PHONY: bench-growth
-bench-growth: $(LOADTEST_READY) ## Filter time by names, nodes, shapes and RuntimeClasses
+bench-growth: $(LOADTEST_READY) ## Time the filter by names, nodes, shapes and RuntimeClasses
 	$(LOADTEST)/bin/python -m loadtest.growth $(FLAGS)
 
 .PHONY: bench-start
-bench-start: $(LOADTEST_READY) ## Start-up, memory and filter on 65,000 nodes
+bench-start: $(LOADTEST_READY) ## Measure start-up, memory and filter on 65,000 nodes
 	$(LOADTEST)/bin/python -m loadtest.start $(FLAGS)
 
 .PHONY: bench-stacks
-bench-stacks: $(LOADTEST_READY) ## What bare servers in Python cost: ours, uvicorn, gunicorn's asgi worker
+bench-stacks: $(LOADTEST_READY) ## Compare bare servers in Python: ours, uvicorn, gunicorn's asgi worker
 	$(LOADTEST)/bin/python -m loadtest.stacks $(FLAGS)
 
 .PHONY: bench-memory
-bench-memory: $(READY) ## What bodies at the limit take, held against the manifests' memory limit
+bench-memory: $(READY) ## Compare the memory of bodies at the limit with the manifests' limits
 	$(BIN)/python -m loadtest.memory $(FLAGS)
 
 .PHONY: bench-pages
-bench-pages: $(LOADTEST_READY) ## What browsers that refresh do to the filter's p99; FLAGS="--nodes 65000 --classes 1000"
+bench-pages: $(LOADTEST_READY) ## Measure what refreshing browsers do to the filter's p99; FLAGS="--nodes 65000 --classes 1000"
 	$(LOADTEST)/bin/python -m loadtest.pages $(FLAGS)
 
 .PHONY: bench-live
-bench-live: $(READY) ## Following a cluster of 65,000 nodes: start, heartbeats, watch restarts
+bench-live: $(READY) ## Measure following 65,000 nodes: start, heartbeats, watch restarts
 	$(BIN)/python -m loadtest.live $(FLAGS)
 
 .PHONY: bench-scheduler
-bench-scheduler: $(LOADTEST_READY) ## Pods a second of the real kube-scheduler; FLAGS="--quick"
+bench-scheduler: $(LOADTEST_READY) ## Measure the pods per second of the real kube-scheduler; FLAGS="--quick"
 	$(LOADTEST)/bin/python -m loadtest.scheduler $(FLAGS)
 
 .PHONY: bench-usage
-bench-usage: $(READY) ## What pods, classes, can-delete, rollout and --watch-pods cost with 100,000 pods
+bench-usage: $(READY) ## Measure pods, classes, can-delete, rollout and --watch-pods with 100,000 pods
 	$(BIN)/python -m loadtest.usage $(FLAGS)
 
 .PHONY: bench-sizing
@@ -123,7 +123,7 @@ bench-docs: $(LOADTEST_READY) ## Put the output of the benchmarks into docs/perf
 	$(LOADTEST)/bin/python -m loadtest.publish
 
 .PHONY: image-steps
-image-steps: ## Run the Dockerfile's steps in an empty folder, start what comes of it, print its size
+image-steps: ## Run the Dockerfile's steps in an empty folder, start the result, print its size
 	$(PYTHON) image/steps.py
 
 # auditwheel, cyclonedx-py and the like, for releases only.
@@ -160,5 +160,5 @@ format: $(READY) ## Rewrite the code as ruff wants it
 	$(BIN)/ruff format .
 
 .PHONY: clean
-clean: ## Remove what make has made
+clean: ## Remove everything that make has made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

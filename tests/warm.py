@@ -122,7 +122,9 @@ def _ask(connection: socket.socket, command: object, streams: Sequence[IO[str] |
     length = len(body).to_bytes(_LENGTH_BYTES, "big")
     socket.send_fds(connection, [length], [each.fileno() for each in streams])
     connection.sendall(body)
-    return int(connection.recv(16))
+    answer = connection.recv(16)
+    assert answer, "the process that forks has ended"
+    return int(answer)
 
 
 def _become_next(connection: socket.socket) -> str:

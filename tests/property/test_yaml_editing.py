@@ -24,10 +24,12 @@ WORDS = st.one_of(
     ),
     st.text(max_size=5).filter(lambda text: text.isprintable()),
 )
+#: As large as the API has them: a larger number is a float to every reader of JSON in Go.
+SECONDS = st.integers(-(2**63), 2**63 - 1)
 selectors = st.dictionaries(WORDS, WORDS, max_size=3)
 toleration_lists = st.lists(
     st.fixed_dictionaries(
-        {"key": WORDS, "operator": st.just("Exists")}, optional={"tolerationSeconds": st.integers()}
+        {"key": WORDS, "operator": st.just("Exists")}, optional={"tolerationSeconds": SECONDS}
     ),
     max_size=3,
 )
