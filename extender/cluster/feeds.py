@@ -30,6 +30,10 @@ from extender.validation.name_rules import validate_node_name
 #: has a few dozen, but each taint with a timeAdded makes another one.
 MAX_TRAITS: Final = 4096
 
+#: The characters up to which traits are remembered; a kubelet may write a megabyte of them anew
+#: with each heartbeat.
+_MAX_TRAITS_SIZE: Final = 4096
+
 
 class Held(Struct, gc=False):
     """What is kept of an object between events."""
@@ -197,7 +201,7 @@ class NodeFeed(Feed[HeldNode]):
         before = self._held.get(name)
         if before is None:
             _checked_name(node.name)
-        bare, labels = self._bare_shape(traits_of(node, self.kind)), node.labels
+        bare, labels = self._bare_shape(traits_of(node, self.kind), before), node.labels
         # kube-apiserver writes labels in canonical form, so comparing bytes is mostly enough.
         if before is None or labels != before.labels:
             labels = canonical_labels(labels_of(labels, self.kind))
@@ -229,13 +233,18 @@ class NodeFeed(Feed[HeldNode]):
         held = self._held.get(name)
         return held.conditions if held is not None else frozenset()
 
-    def _bare_shape(self, traits: NodeTraits) -> Shape:
-        """Nodes of equal traits share one object, as long as it is remembered."""
+    def _bare_shape(self, traits: NodeTraits, before: HeldNode | None) -> Shape:
+        """Nodes of equal traits share one object, as long as it is remembered.
+
+        Long ones are not; a node that keeps them keeps the object that it had before.
+        """
         bare = self._bare_shapes.get(traits)
         if bare is None:
+            bare = shape_of(self._reader.with_traits("", {}, traits, self.kind), ())
+            if traits.size > _MAX_TRAITS_SIZE:
+                return before.bare if before is not None and before.bare == bare else bare
             if len(self._bare_shapes) >= MAX_TRAITS:
                 self._bare_shapes.clear()
-            bare = shape_of(self._reader.with_traits("", {}, traits, self.kind), ())
             self._bare_shapes[traits] = bare
         return bare
 

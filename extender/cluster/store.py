@@ -24,7 +24,11 @@ _StringDict = dict[str, str]
 
 #: Shapes that no node has any more are dropped when there are twice as many shapes as were in use
 #: at the last check and no more than half are in use now; below this number they are not checked.
+#: A long shape counts as several: a kubelet may report a megabyte of handlers, and others with the
+#: next heartbeat.
 MIN_SHAPES: Final = 64
+_SHAPE_BYTES: Final = 256 * 1024
+_PART_BYTES: Final = 100
 
 #: nodeSelector entries that no class asks for any more are dropped when they are more than half of
 #: all; below this number it is not worth going through the nodes.
@@ -134,6 +138,13 @@ def _has_any(labels: bytes, needles: Iterable[bytes]) -> bool:
 ConditionsOf = Callable[[bytes], frozenset[Condition]]
 
 
+def _weight(shape: Shape) -> int:
+    """As how many shapes it counts: one for each _SHAPE_BYTES of memory, roughly."""
+    size = sum(_PART_BYTES + len(handler.name) for handler in shape.handlers)
+    size += sum(_PART_BYTES + len(taint.key) + len(taint.value) for taint in shape.taints)
+    return 1 + (size + len(shape.kubelet.system)) // _SHAPE_BYTES
+
+
 def no_conditions(name: bytes) -> frozenset[Condition]:
     """No conditions are kept: nodes and classes come together, as from manifests."""
     return frozenset()
@@ -146,6 +157,7 @@ class SnapshotStore:
         self.snapshot = Snapshot()
         self._lock = threading.Lock()
         self._shape_ids: dict[Shape, ShapeId] = {}
+        self._shapes_weight = 0
         self._conditions_of: ConditionsOf = no_conditions
         #: The parts of nodes that matter; any thread may read it, only writers change it.
         self.wanted = Wanted()
@@ -259,7 +271,11 @@ class SnapshotStore:
 
     def _shape_id(self, shape: Shape) -> ShapeId:
         # Id 0 is the unknown node's.
-        return self._shape_ids.setdefault(shape, ShapeId(len(self._shape_ids) + 1))
+        known = self._shape_ids.get(shape)
+        if known is None:
+            known = self._shape_ids[shape] = ShapeId(len(self._shape_ids) + 1)
+            self._shapes_weight += _weight(shape)
+        return known
 
     def _entries(self, labels: bytes) -> frozenset[tuple[str, str]]:
         """Those of a node's labels that some class asks for."""
@@ -358,12 +374,15 @@ class SnapshotStore:
 
     def _renumbered(self, table: NodeTable) -> NodeTable:
         """The table without the shapes that no node has, when there are many of them."""
-        if len(self._shape_ids) < self._look_at:
+        if self._shapes_weight < self._look_at:
             return table
         used = sorted(set(table.nodes.values()))
-        self._look_at = max(MIN_SHAPES, 2 * len(used))
-        if 2 * len(used) > len(self._shape_ids):
+        ids = set(used)
+        weight = sum(_weight(shape) for shape, old in self._shape_ids.items() if old in ids)
+        self._look_at = max(MIN_SHAPES, 2 * weight)
+        if 2 * weight > self._shapes_weight:
             return table
+        self._shapes_weight = weight
         new_id = {old: ShapeId(new) for new, old in enumerate(used, 1)}
         self._shape_ids = {
             shape: new_id[old] for shape, old in self._shape_ids.items() if old in new_id

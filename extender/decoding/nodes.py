@@ -158,6 +158,12 @@ class NodeTraits(NamedTuple):
     features: bytes
     declared_features: bytes
 
+    @property
+    def size(self) -> int:
+        """The length of all texts."""
+        texts = (self.system, self.kubelet_version, self.features, self.declared_features)
+        return len(self.taints) + len(self.handlers) + sum(map(len, texts))
+
 
 def labels_of(raw: bytes, place: str = "") -> Mapping[str, str]:
     """metadata.labels. Raises DecodeError; place is the node's."""
@@ -201,6 +207,10 @@ def _labelled_system(labels: bytes, place: str) -> str:
 _MAX_TEXTS: Final = 1024
 _MAX_TEXT: Final = 4096
 
+#: The number of a node's conditions up to which they are remembered. Kubelet writes four, and a
+#: node-problem-detector some more.
+_MAX_CONDITIONS: Final = 64
+
 T = TypeVar("T")
 
 
@@ -210,6 +220,12 @@ def _remember(known: dict[bytes, T], text: bytes, read: T) -> None:
     if len(known) >= _MAX_TEXTS:
         known.clear()
     known[text] = read
+
+
+def _is_short(read: ReadConditions) -> bool:
+    """Whether they may be remembered: by all that is kept of them, also what is no condition."""
+    texts = (len(each.type or "") + len(each.status or "") for each in read if each is not None)
+    return len(read) <= _MAX_CONDITIONS and sum(texts) <= _MAX_TEXT
 
 
 class SharedTexts:
@@ -271,7 +287,7 @@ class NodeReader:
                 self._conditions.clear()
             pairs = [(each.type, each.status) for each in read if each is not None]
             found = frozenset((kind, status) for kind, status in pairs if kind and status)
-            if sum(len(kind) + len(status) for kind, status in found) <= _MAX_TEXT:
+            if _is_short(read):
                 self._conditions[read] = found
         return found
 

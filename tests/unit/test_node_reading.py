@@ -1,6 +1,7 @@
 """Nodes: one and the same, whoever reads them."""
 
 import json
+import tracemalloc
 from itertools import product
 from typing import Any
 
@@ -175,3 +176,52 @@ def test_a_watched_node_has_the_conditions_of_any_other(conditions: object) -> N
 def test_a_watched_node_that_can_not_be_read_is_refused() -> None:
     with pytest.raises(DecodeError, match=r"Node.status.nodeInfo: expected `object`"):
         watched_node(Raw(b'{"status": {"conditions": [], "nodeInfo": 1}}'), "Node")
+
+
+LONG = "x" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param({"conditions": [{"type": LONG}]}, id="a long type of a condition"),
+        pytest.param({"conditions": [{"status": LONG}]}, id="a long status of a condition"),
+        pytest.param({"conditions": [{"type": "Ready", "status": "True"}] * 20_000}, id="repeated"),
+        pytest.param({"conditions": [{}] * 50_000}, id="empty conditions"),
+        pytest.param({"conditions": [None] * 100_000}, id="nulls"),
+        pytest.param({"runtimeHandlers": [{"name": LONG}]}, id="a long handler"),
+        pytest.param({"runtimeHandlers": [{"name": LONG[:1000]}] * 1_000}, id="many handlers"),
+        pytest.param({"features": {LONG: True}}, id="a long feature"),
+        pytest.param({"declaredFeatures": [LONG]}, id="a long declared feature"),
+        pytest.param({"nodeInfo": {"operatingSystem": LONG}}, id="a long system"),
+        pytest.param({"nodeInfo": {"kubeletVersion": LONG}}, id="a long version"),
+        pytest.param({"allocatable": {LONG: "1"}}, id="a long resource"),
+    ],
+)
+def test_a_kubelet_can_not_fill_the_memory_by_its_heartbeats(status: dict[str, Any]) -> None:
+    """What is remembered of nodes is short, so that each heartbeat may say something else."""
+    first = {"conditions": {"type": "T%d", "status": "True"}, "runtimeHandlers": {"name": "h%d"}}
+    lists = {key: [each, *status.get(key, [])] for key, each in first.items()}
+    metadata = {"name": "a", "resourceVersion": "%d"}
+    template = json.dumps({"metadata": metadata, "status": status | lists})
+    feed = NodeFeed(SnapshotStore())
+    tracemalloc.start()
+    try:
+        for number in range(40):
+            body = template.replace("%d", f"{number}")
+            feed.change(Raw(body.encode()), deleted=False)
+            feed.flush()
+        assert tracemalloc.get_traced_memory()[0] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_node_of_long_traits_does_not_change_with_each_heartbeat() -> None:
+    feed = NodeFeed(SnapshotStore())
+    handlers = [{"name": f"handler-{number}"} for number in range(1000)]
+    for version in ("1", "2"):
+        metadata = {"name": "a", "resourceVersion": version}
+        body = {"metadata": metadata, "status": {"runtimeHandlers": handlers}}
+        feed.change(Raw(json.dumps(body).encode()), deleted=False)
+        assert feed.has_changes == (version == "1")
+        feed.flush()
