@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Final
 
 #: Environment that Python or the program reads before it runs a command: `is_for` is False then.
@@ -87,6 +88,7 @@ class Template:
                     [sys.executable, "-m", "tests.warm", str(theirs.fileno())],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
+                    cwd=Path(__file__).parent.parent,
                     start_new_session=True,
                 )
         return self._socket
