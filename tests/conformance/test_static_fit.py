@@ -18,7 +18,7 @@ from extender.predicates.resource_fit import (
 )
 from tests.conformance.in_tree_fit import lacking
 
-PODS: Final = 4_000
+PODS: Final = 12_000
 NODES_PER_POD: Final = 2
 
 _AMOUNTS: Final = {
