@@ -121,7 +121,8 @@ def _unreported_handlers(classes: Sequence[RuntimeClass], snapshot: Snapshot) ->
             f'handler "{shown(handler)}" of RuntimeClass {_list(names)} is reported by none of the'
             f" {_nodes(reporting)} that report any",
             f'the kubelet answers its pods with: no runtime for "{shown(handler)}" is configured',
-            f"install the runtime, or set handler: to one of {_list(sorted(reported - {''}))}",
+            "install the runtime, or create the class anew, since a handler can't be changed, with"
+            f" one of {_list(sorted(reported - {''}))}",
             tuple(names),
         )
 

@@ -445,6 +445,16 @@ def test_what_does_not_fit_together_is_found(
     assert [each.check for each in lint([runtime_class], nodes)] == checks
 
 
+def test_nobody_is_told_to_change_the_handler_of_a_class_which_kube_apiserver_refuses() -> None:
+    (fix,) = (
+        each.fix
+        for each in lint([replace(KATA, handler="wasm")], [NODE])
+        if each.check == "unreported-handler"
+    )
+    assert "set handler:" not in fix
+    assert fix.endswith("since a handler can't be changed, with one of kata, runsc")
+
+
 def test_classes_that_only_their_handlers_tell_apart_are_told_once() -> None:
     classes = [
         replace(KATA, name=f"kata-{index}", handler=h)
