@@ -17,6 +17,7 @@ from extender.metrics import (
     SupportCollector,
 )
 from extender.predicates.node_checks import HandlerCheck, Policy
+from extender.reasons import Code
 from extender.refused_pods import RefusedPods
 from extender.snapshot import Snapshot
 from extender.verbs.class_nodes import Support
@@ -53,6 +54,20 @@ def names_of_metrics() -> set[str]:
 def test_every_metric_named_exists(file: Any) -> None:
     named = set(_METRIC.findall(file.read_text()))
     assert named <= names_of_metrics()
+
+
+def test_the_document_names_every_reason_that_a_filter_counts() -> None:
+    (listed,) = re.findall(r"^Reasons: ([^;]*);", DOCUMENT.read_text(), re.MULTILINE)
+    named = re.findall(r"`(\w+)`", listed)
+    of_explain = {
+        Code.POD_SELECTOR,
+        Code.POD_AFFINITY,
+        Code.POD_TAINT,
+        Code.CORDONED,
+        Code.POD_FEATURES,
+        Code.RESOURCES,
+    }
+    assert sorted(named) == sorted(set(Code) - of_explain)
 
 
 def test_the_operator_gets_the_same_rules() -> None:
