@@ -1,7 +1,8 @@
 """The cluster at one moment: immutable, swapped whole, read from any thread without a lock.
 
 Nodes of equal shape share one id, so a verdict is worked out once per shape and RuntimeClass, and
-a request of N names is N dictionary look-ups in C. `extender.cluster.store` writes snapshots.
+a request of N names is N dictionary look-ups in C. Snapshots are written by
+`extender.cluster.snapshot_store`.
 
 Node names are bytes here: the content of the name's JSON string, as it stands in requests and
 answers. A node's name is a DNS subdomain, so it needs no escape.

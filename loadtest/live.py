@@ -19,11 +19,11 @@ import orjson
 
 from extender.cluster.api_connection import ApiConnection
 from extender.cluster.cluster_config import ClusterConfig
-from extender.cluster.feeds import NodeFeed
 from extender.cluster.kinds import NODES
 from extender.cluster.list_watch import Backoff, ListWatch, Reason
+from extender.cluster.node_and_class_feeds import NodeFeed
 from extender.cluster.reflector import Reflector
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from loadtest import arguments, tables
 from loadtest.apiserver import ApiServer, apiserver
 from loadtest.generator import HALF_CLASS, Cluster, ClusterSpec, add_cluster_flags, cluster_of

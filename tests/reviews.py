@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import convert
 
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.decoding.runtime_classes import RawRuntimeClass, runtime_class_of
 from extender.http.app import create_webhook_app
 from extender.http.health import Health

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from extender.cluster.store import SnapshotStore, observed
+from extender.cluster.snapshot_store import SnapshotStore, observed
 from extender.objects import Node
 
 

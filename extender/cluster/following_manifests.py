@@ -11,7 +11,7 @@ from extender.admission.namespace_rules import NamespaceRules, rules_of
 from extender.cluster.manifest_files import ManifestError, Signature, signature
 from extender.cluster.manifest_objects import Manifests, Uses
 from extender.cluster.reading_manifests import load_manifests
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.objects import Pod
 from extender.verbs.placement import PodGroup, group_of, is_followed
 

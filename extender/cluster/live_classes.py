@@ -16,8 +16,8 @@ from msgspec import Raw
 
 from extender.cluster.api_connection import ConnectionFaultError
 from extender.cluster.api_objects import Response, status_of
-from extender.cluster.feeds import RuntimeClassFeed
 from extender.cluster.kinds import RUNTIME_CLASSES
+from extender.cluster.node_and_class_feeds import RuntimeClassFeed
 from extender.cluster.rate_limit import TokenBucket
 from extender.decoding.decoder import DecodeError
 from extender.objects import RuntimeClass

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from extender.cluster.api_connection import ApiConnection
 from extender.cluster.cluster_config import ClusterConfig
-from extender.cluster.feeds import Feed, NodeFeed, RuntimeClassFeed
 from extender.cluster.kinds import NODES, RUNTIME_CLASSES, Kind
 from extender.cluster.list_watch import Backoff, ListWatch, Reason
 from extender.cluster.live_classes import LiveLookup
+from extender.cluster.node_and_class_feeds import Feed, NodeFeed, RuntimeClassFeed
 from extender.cluster.reflector import Pause, Reflector
 from extender.cluster.requeue import Requeue
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.metrics import Metrics
 from extender.predicates.node_checks import Policy
 from extender.refused_pods import RefusedPods

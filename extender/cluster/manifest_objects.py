@@ -10,9 +10,7 @@ from msgspec import Raw, Struct
 from extender.admission.policy_subjects import Subject, pod_subject, template_subject
 from extender.cluster.manifest_files import ManifestError
 from extender.cluster.misspelt import Misspelt
-from extender.decoding.decoder import DecodeError, convert, decode
-from extender.decoding.explained_pods import explained_pod
-from extender.decoding.inventory_objects import (
+from extender.decoding.class_using_objects import (
     WORKLOADS,
     RawNodeState,
     RawPlacedPod,
@@ -21,6 +19,8 @@ from extender.decoding.inventory_objects import (
     placed_pod_of,
     workload_of,
 )
+from extender.decoding.decoder import DecodeError, convert, decode
+from extender.decoding.explained_pods import explained_pod
 from extender.decoding.nodes import RawNode, node_of
 from extender.decoding.resource_amounts import allocatable_of
 from extender.decoding.runtime_classes import (

@@ -8,8 +8,8 @@ from msgspec import Raw
 
 from extender.admission.namespace_rules import NamespaceRules, rules_of
 from extender.cluster.api_objects import revision
-from extender.cluster.feeds import Feed, Held, Seen, check_kind
 from extender.cluster.kinds import NAMESPACES
+from extender.cluster.node_and_class_feeds import Feed, Held, Seen, check_kind
 from extender.decoding.decoder import DecodeError, decode, strings
 from extender.decoding.runtime_classes import RawNamespace
 from extender.reasons import shown

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from extender.cluster.store import SnapshotStore, Swap
+from extender.cluster.snapshot_store import SnapshotStore, Swap
 from extender.snapshot import Snapshot
 
 #: How much later than at kube-scheduler an event may arrive here. Measured with the real one:

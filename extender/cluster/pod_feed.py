@@ -8,10 +8,10 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from extender.cluster.api_objects import revision
-from extender.cluster.feeds import Feed, Held, Seen, check_kind
 from extender.cluster.kinds import PODS
+from extender.cluster.node_and_class_feeds import Feed, Held, Seen, check_kind
+from extender.decoding.class_using_objects import RawPlacedPod, placed_pod_of
 from extender.decoding.decoder import DecodeError, decode
-from extender.decoding.inventory_objects import RawPlacedPod, placed_pod_of
 from extender.objects import NO_FEATURES, RuntimeClass
 from extender.verbs.placement import PodGroup, group_of, is_followed
 

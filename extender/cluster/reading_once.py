@@ -11,9 +11,9 @@ from extender.cluster.api_objects import page_of, status_of
 from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.kinds import NAMESPACES, NODES, PODS, RUNTIME_CLASSES, Kind, pod_path
 from extender.cluster.manifest_objects import Manifests
+from extender.decoding.class_using_objects import RawNodeState, is_ready
 from extender.decoding.decoder import DecodeError, decode
 from extender.decoding.explained_pods import explained_pod
-from extender.decoding.inventory_objects import RawNodeState, is_ready
 from extender.decoding.nodes import RawNode, node_of
 from extender.decoding.runtime_classes import (
     RawNamespace,

@@ -20,7 +20,6 @@ from extender.cluster.api_connection import (
 )
 from extender.cluster.api_objects import Event, Response, bookmark_of, page_of, status_of
 from extender.cluster.contact import Contact
-from extender.cluster.feeds import Feed
 from extender.cluster.kinds import Kind
 from extender.cluster.list_watch import (
     INITIAL_EVENTS_SECONDS,
@@ -33,6 +32,7 @@ from extender.cluster.list_watch import (
     Step,
     reason_of_status,
 )
+from extender.cluster.node_and_class_feeds import Feed
 from extender.cluster.watch_events import EventStream
 from extender.decoding.decoder import DecodeError
 

@@ -22,7 +22,7 @@ from extender.cluster.list_watch import Backoff, Cause
 from extender.cluster.log_limit import LogLimit
 from extender.cluster.rate_limit import TokenBucket
 from extender.cluster.refused_before import ForbiddenError, WaitingPod, waiting_pods
-from extender.cluster.store import SnapshotStore, Swap
+from extender.cluster.snapshot_store import SnapshotStore, Swap
 from extender.objects import Pod, Shape
 from extender.predicates.node_checks import Policy, Requirements, reason_for_all_nodes
 from extender.refused_pods import RefusedPod, RefusedPods

@@ -6,13 +6,13 @@ from typing import Protocol
 
 from extender.checks.marked_pods import autoscaler_signs
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
-from extender.cluster.inventory import Inventory, LiveInventory, ManifestInventory
 from extender.cluster.manifest_files import ManifestError
 from extender.cluster.manifest_objects import Manifests, Uses
+from extender.cluster.pods_and_workloads import Inventory, LiveInventory, ManifestInventory
 from extender.cluster.reading_manifests import load_manifests
 from extender.cluster.reading_once import ClusterReader, ForbiddenError, ReadError
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.cluster.source_options import SourceOptions
-from extender.cluster.store import SnapshotStore
 from extender.commands.progress import Progress
 from extender.flags import UsageError
 from extender.objects import Namespace, Pod, Taint

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Final
 
-from extender.cluster.inventory import FoundPod
+from extender.cluster.pods_and_workloads import FoundPod
 from extender.commands.arguments import (
     PLUGIN,
     Command,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from extender.cluster.inventory import FoundPod
+from extender.cluster.pods_and_workloads import FoundPod
 from extender.cluster.reading_once import ReadError
 from extender.commands.arguments import source_of
 from extender.commands.cluster_state import ClusterState, load_cluster

@@ -13,8 +13,8 @@ from extender.cluster.live_pods import LivePods
 from extender.cluster.node_wait import NodeWait
 from extender.cluster.pasted_pod import pasted_pod
 from extender.cluster.pod_feed import PodFeed
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.cluster.source_options import SourceOptions
-from extender.cluster.store import SnapshotStore
 from extender.flags import UsageError
 from extender.http.app import create_app
 from extender.http.health import Health

@@ -13,8 +13,8 @@ from extender.cluster.cluster_config import ClusterConfig, ConfigError
 from extender.cluster.manifest_files import ManifestError, Signature, signature
 from extender.cluster.manifest_objects import Manifests, Uses
 from extender.cluster.reading_manifests import load_manifests
+from extender.cluster.snapshot_store import SnapshotStore, Swap
 from extender.cluster.source_options import SourceOptions
-from extender.cluster.store import SnapshotStore, Swap
 from extender.flags import UsageError
 from extender.http.app import create_ops_app
 from extender.http.exchange import Application as HTTPApplication

@@ -9,8 +9,8 @@ from extender.cluster.following_manifests import ManifestFollower
 from extender.cluster.kinds import NAMESPACES
 from extender.cluster.live_cluster import LiveCluster
 from extender.cluster.namespace_feed import NamespaceFeed
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.cluster.source_options import SourceOptions
-from extender.cluster.store import SnapshotStore
 from extender.flags import UsageError
 from extender.http.app import create_webhook_app
 from extender.http.health import Health

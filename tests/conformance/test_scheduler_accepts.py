@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.decoding.decoder import convert
 from extender.decoding.nodes import NodeReader
 from extender.decoding.runtime_classes import RawRuntimeClass, runtime_class_of

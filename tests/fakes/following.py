@@ -10,11 +10,11 @@ from typing import Any
 
 from extender.cluster.api_connection import ApiConnection
 from extender.cluster.cluster_config import ClusterConfig
-from extender.cluster.feeds import Feed, HeldClass, NodeFeed, RuntimeClassFeed
 from extender.cluster.kinds import NODES, RUNTIME_CLASSES
 from extender.cluster.list_watch import Backoff, ListWatch, Reason
+from extender.cluster.node_and_class_feeds import Feed, HeldClass, NodeFeed, RuntimeClassFeed
 from extender.cluster.reflector import Reflector
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from tests.fakes.apiserver import FakeApiServer, kubeconfig
 from tests.processes import until
 

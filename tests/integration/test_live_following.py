@@ -11,7 +11,7 @@ import pytest
 
 from extender.cluster.list_watch import Reason
 from extender.cluster.live_cluster import LiveCluster
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.metrics import Metrics
 from tests.certificates import Authority
 from tests.fakes.apiserver import NODES, RUNTIME_CLASSES, FakeApiServer, Fault, node, runtime_class

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from extender import names
 from extender.cluster.reading_manifests import load_manifests
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.app import create_app
 from extender.http.health import Health
 from extender.http.routing import Threads

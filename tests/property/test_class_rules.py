@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.cluster.feeds import NodeFeed, RuntimeClassFeed
-from extender.cluster.store import SnapshotStore
+from extender.cluster.node_and_class_feeds import NodeFeed, RuntimeClassFeed
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.decoding.class_annotations import FEATURES, rules_of
 from extender.decoding.decoder import decode
 from extender.decoding.pods import RawPod, explained_pod_of

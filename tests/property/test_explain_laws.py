@@ -238,7 +238,7 @@ def test_support_remembers_nothing_of_another_snapshot(
     states: list[tuple[list[Node], list[RuntimeClass]]], check: HandlerCheck
 ) -> None:
     """One Support over a changing cluster counts as a fresh one would each time."""
-    from extender.cluster.store import SnapshotStore
+    from extender.cluster.snapshot_store import SnapshotStore
 
     store, support = SnapshotStore(), Support(check)
     for nodes, classes in states:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.objects import Node, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.kubelet import KubeletCheck
 from extender.predicates.node_checks import HandlerCheck, Policy

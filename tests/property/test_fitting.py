@@ -14,7 +14,7 @@ from extender.admission.admitted import admitted_spec, reviewed
 from extender.admission.joining_terms import MAX_REQUIREMENTS, TooManyTermsError, joined_terms
 from extender.admission.merging import Merge
 from extender.admission.namespace_rules import ALLOWED_ANNOTATION, rules_of
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.decoding.class_annotations import FEATURES, ISOLATION_LEVELS
 from extender.decoding.decoder import decode
 from extender.decoding.pods import RawPod, explained_pod_of

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from extender.cluster.feeds import NodeFeed
-from extender.cluster.store import SnapshotStore
+from extender.cluster.node_and_class_feeds import NodeFeed
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.decoding.decoder import decode
 from extender.decoding.nodes import NodeReader, RawNode, node_of
 from extender.objects import Features, Pod, RuntimeClass, shape_of

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from extender.cluster.pod_feed import PodFeed
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
+from extender.decoding.class_using_objects import RawPlacedPod, placed_pod_of
 from extender.decoding.decoder import decode
-from extender.decoding.inventory_objects import RawPlacedPod, placed_pod_of
 from extender.metrics import PodsCollector
 from extender.objects import Handler, Node, PlacedPod, RuntimeClass
 from extender.predicates.node_checks import Policy

@@ -239,7 +239,7 @@ def test_what_is_remembered_of_one_snapshot_is_not_told_of_another(
     states: list[tuple[list[Node], list[RuntimeClass]]], check: HandlerCheck
 ) -> None:
     """One Preferences over a changing cluster scores as a fresh one would each time."""
-    from extender.cluster.store import SnapshotStore
+    from extender.cluster.snapshot_store import SnapshotStore
 
     store, preferences = SnapshotStore(), Preferences(check)
     for nodes, classes in states:
@@ -252,7 +252,7 @@ def test_what_is_remembered_of_one_snapshot_is_not_told_of_another(
 
 def test_nothing_is_remembered_of_shapes_that_were_numbered_anew() -> None:
     """Of 200 shapes half are gone, and the others get their numbers."""
-    from extender.cluster.store import SnapshotStore
+    from extender.cluster.snapshot_store import SnapshotStore
 
     everything = (Toleration("", "Exists"),)
     classes = [RuntimeClass("kata", "kata", (("kata", "true"),), everything)]

@@ -5,7 +5,7 @@ import time
 import orjson
 import pytest
 
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.health import Health
 from extender.http.service import Service
 from extender.http.verb_routes import PreemptRoute, PrioritizeRoute

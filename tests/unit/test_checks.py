@@ -18,7 +18,7 @@ from extender.checks.scheduler_config import (
     check_scheduler_config,
 )
 from extender.checks.special_nodes import untainted_special_nodes
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.objects import Handler, Namespace, Node, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.node_checks import HandlerCheck, Policy
 from extender.printing.finding_texts import findings_text

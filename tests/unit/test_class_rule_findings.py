@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from extender.checks.classes_and_nodes import check_classes
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.objects import Node, Pod, RuntimeClass
 from extender.predicates.node_checks import HandlerCheck, Policy
 from extender.snapshot import Snapshot

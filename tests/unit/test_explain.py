@@ -10,7 +10,7 @@ import yaml
 
 from extender.cluster.manifest_objects import Manifests
 from extender.cluster.reading_manifests import read_manifest
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.decoding.decoder import decode
 from extender.decoding.pods import RawPod, explained_pod_of
 from extender.objects import Handler, Node, Pod, RuntimeClass, Taint, Toleration

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from extender.checks.kubelet_reports import check_kubelets
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.decoding.decoder import DecodeError, decode
 from extender.decoding.nodes import NodeReader
 from extender.decoding.pods import RawPod, explained_pod_of

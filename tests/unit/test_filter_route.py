@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import orjson
 
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.health import Health
 from extender.http.service import Service
 from extender.http.verb_routes import FilterRoute

@@ -6,7 +6,7 @@ from itertools import islice
 import msgspec
 import pytest
 
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.decoding.decoder import decode
 from extender.decoding.nodes import RawNode, node_of
 from extender.decoding.runtime_classes import RawRuntimeClass, runtime_class_of

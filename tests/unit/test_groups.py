@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.health import Health
 from extender.http.service import Service
 from extender.http.verb_routes import FilterRoute

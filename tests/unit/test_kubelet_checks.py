@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.decoding.nodes import NodeReader
 from extender.http.app import create_app
 from extender.http.health import Health

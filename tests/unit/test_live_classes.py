@@ -8,9 +8,9 @@ import pytest
 from msgspec import Raw
 
 from extender.cluster.api_connection import UnreachableError
-from extender.cluster.feeds import RuntimeClassFeed
 from extender.cluster.live_classes import LiveLookup
-from extender.cluster.store import SnapshotStore
+from extender.cluster.node_and_class_feeds import RuntimeClassFeed
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.undecided import UndecidedError
 from tests.clocks import Clock
 from tests.fakes.apiserver import status_document

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.app import create_app
 from extender.http.health import Health
 from extender.http.routing import Threads

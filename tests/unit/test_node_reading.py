@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from extender.cluster.feeds import NodeFeed
-from extender.cluster.store import SnapshotStore
+from extender.cluster.node_and_class_feeds import NodeFeed
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.decoding.decoder import DecodeError, decode
 from extender.decoding.nodes import NodeReader, RawNode, node_of, watched_node
 from extender.objects import Features, Pod, RuntimeClass, Shape, shape_of

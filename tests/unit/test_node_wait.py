@@ -3,7 +3,7 @@
 import threading
 
 from extender.cluster.node_wait import FIRST_WAITS_PER_SECOND, WAITS_PER_SECOND, NodeWait
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.objects import Node
 from tests.clocks import Clock
 from tests.stores import replace_nodes

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.cluster.pasted_pod import MAX_PASTED, pasted_pod
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.app import bare_app, create_app, create_ops_app
 from extender.http.debug_routes import install_debug
 from extender.http.exchange import Application

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pytest
 
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.objects import Features, Handler, Node, PlacedPod, RuntimeClass, Taint
 from extender.predicates.node_checks import HandlerCheck, Policy
 from extender.verbs.placement import Placement, State, group_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.objects import Handler, Node, RuntimeClass, Taint
 from extender.verbs.pools import PLAIN, pools_of
 

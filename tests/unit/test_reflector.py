@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from extender.cluster.api_connection import ConnectionFaultError, SilentError, UnreachableError
-from extender.cluster.feeds import NodeFeed
 from extender.cluster.kinds import NODES
 from extender.cluster.list_watch import (
     INITIAL_EVENTS_SECONDS,
@@ -17,8 +16,9 @@ from extender.cluster.list_watch import (
     ListWatch,
     Reason,
 )
+from extender.cluster.node_and_class_feeds import NodeFeed
 from extender.cluster.reflector import Reflector
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from tests.clocks import Clock
 
 LIST = b'{"kind":"NodeList","metadata":{"resourceVersion":"10"},"items":[]}'

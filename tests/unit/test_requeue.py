@@ -13,9 +13,9 @@ from msgspec import Raw
 
 from extender.cluster.api_connection import ApiConnection
 from extender.cluster.api_objects import Response
-from extender.cluster.feeds import NodeFeed
+from extender.cluster.node_and_class_feeds import NodeFeed
 from extender.cluster.requeue import Requeue, _Changes, woken
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.objects import (
     MAX_FEW,
     Features,

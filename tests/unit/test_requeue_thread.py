@@ -13,7 +13,7 @@ import pytest
 
 from extender.cluster.api_objects import Response
 from extender.cluster.requeue import Requeue
-from extender.cluster.store import SnapshotStore
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.objects import Node, Pod, RuntimeClass
 from extender.predicates.node_checks import Policy
 from extender.refused_pods import RefusedPods

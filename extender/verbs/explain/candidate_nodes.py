@@ -41,7 +41,7 @@ class Candidates:
 
 
 class _StoredLabels:
-    """Labels as a snapshot keeps them: canonical JSON (cluster.store.canonical_labels)."""
+    """Labels as a snapshot keeps them: canonical JSON (cluster.snapshot_store.canonical_labels)."""
 
     def __init__(self, snapshot: Snapshot, names: Sequence[bytes]) -> None:
         # Keeps the snapshot, not its dictionary: the store reuses that once nothing refers to its

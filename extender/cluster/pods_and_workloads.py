@@ -7,8 +7,8 @@ from extender.admission.policy_subjects import Subject, pod_subject, template_su
 from extender.cluster.kinds import PODS, WORKLOADS, pods_of
 from extender.cluster.manifest_objects import Manifests
 from extender.cluster.reading_once import ClusterReader, ReadError
+from extender.decoding.class_using_objects import RawPlacedPod, RawUse, placed_pod_of, workload_of
 from extender.decoding.decoder import DecodeError
-from extender.decoding.inventory_objects import RawPlacedPod, RawUse, placed_pod_of, workload_of
 from extender.objects import Namespace, PlacedPod, Pod, Workload
 
 #: The pods that will run, and those of them that have no node.

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from extender.cluster.api_objects import is_older, revision
-from extender.cluster.store import ObservedNode, SnapshotStore, canonical_labels
+from extender.cluster.snapshot_store import ObservedNode, SnapshotStore, canonical_labels
 from extender.decoding.decoder import DecodeError, decode
 from extender.decoding.nodes import (
     NodeReader,
