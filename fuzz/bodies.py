@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import orjson
-from extender.cluster.store import SnapshotStore
 
 from extender import names
 from extender.cluster.reading_manifests import load_manifests
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.app import create_app
 from extender.http.exchange import Answer, Application, Request
 from extender.http.health import Health
