@@ -205,6 +205,7 @@ def _identified(raw: Raw) -> Victims:
         found = decode(raw, _VictimsMap, place)
     except DecodeError:
         return _victims_in_any_spelling(raw, place, _whole_pod)
+    _bound_nodes(len(found), place)
     identified = {}
     for name, victims in found.items():
         pods = (victims.pods if victims else None) or []
@@ -223,10 +224,17 @@ def _victims_in_any_spelling(
     A null among the pods is Go's zero value: a pod without a UID. Raises BadRequestError.
     """
     by_node = decode_or_refuse(raw, dict[str, Raw], place)
+    _bound_nodes(len(by_node), place)
     return {
         name: MetaVictims() if victims == NULL else _loose(victims, f"{place}[...]", read_pod)
         for name, victims in by_node.items()
     }
+
+
+def _bound_nodes(count: int, place: str) -> None:
+    """Raises BadRequestError."""
+    if count > MAX_NODES:
+        raise BadRequestError(f"{place}: more than {MAX_NODES:,} nodes")
 
 
 def _loose(raw: Raw, place: str, read_pod: Callable[[Raw, str], _MetaPod]) -> MetaVictims:
@@ -268,8 +276,7 @@ def _encode_parts(
     encoded, count = [], 0
     for victims in parts:
         count += len(victims)
-        if count > MAX_NODES:
-            raise BadRequestError(f"NodeNameToMetaVictims: more than {MAX_NODES:,} nodes")
+        _bound_nodes(count, "NodeNameToMetaVictims")
         kept = keep(victims)
         if kept:
             encoded.append(encode(kept)[len(b"{") : -len(b"}")])

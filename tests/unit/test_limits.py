@@ -105,6 +105,23 @@ def test_a_review_of_more_values_is_refused() -> None:
     assert (status, orjson.loads(answer)["error"]) == (400, "body: more than 1,010,000 values")
 
 
+@pytest.mark.parametrize("form", ["NodeNameToMetaVictims", "NodeNameToVictims"])
+def test_too_many_nodes_without_victims_are_refused_before_they_are_made(
+    client: Client, form: str
+) -> None:
+    """Nulls are the shortest victims, of which the objects would take 20 times the text."""
+    nodes = b",".join(b'"%x":null' % each for each in range(2 * MAX_NODES))
+    body = b'{"Pod":{},"%s":{%s}}' % (form.encode(), nodes)
+    tracemalloc.start()
+    try:
+        error = error_of(client.post("/preempt", body))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert error == f"{form}: more than 200,000 nodes"
+    assert most < 16 * len(body)
+
+
 def test_too_large_a_preemption_is_refused(client: Client) -> None:
     body = b'{"Pod":{},"NodeNameToMetaVictims":{}}' + b" " * MAX_PREEMPTION_BYTES
     assert error_of(client.post("/preempt", body)) == (
