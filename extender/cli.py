@@ -1,8 +1,11 @@
 """The command line: runtimeclass-extender COMMAND [flags], and the same as a kubectl plugin."""
 
+import contextlib
 import os
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from extender import __version__
@@ -170,8 +173,9 @@ def _run_words(program: str, known: Mapping[str, Entry], words: Sequence[str]) -
         near = words_meant(words[:1], known) or ";"
         say(f"{program}: unknown command {words[0]!r}{near} see {program} --help")
         return EXIT_USAGE
-    command = known[words[0]].load()
     try:
+        with _ended_by_ctrl_c():
+            command = known[words[0]].load()
         flags = command.parse(program, words[1:])
         if command.reads_cluster:
             _check_environment()
@@ -186,6 +190,24 @@ def _run_words(program: str, known: Mapping[str, Entry], words: Sequence[str]) -
         return EXIT_USAGE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+
+
+@contextlib.contextmanager
+def _ended_by_ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C end the process at once, and without a traceback, while modules are imported.
+
+    An import turns KeyboardInterrupt into other errors here and there, so it can't be waited for.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    is_usual = before is signal.default_int_handler
+    if not is_usual or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _check_environment() -> None:

@@ -83,7 +83,13 @@ class _Arbiter(Arbiter):  # type: ignore[misc]  # gunicorn ships no types
             signal.signal(number, signal.SIG_IGN)
 
     def spawn_worker(self) -> Any:
-        pid = super().spawn_worker()
+        # A signal that the new process got before it has handlers of its own would be lost to the
+        # queue of ours; so it waits until then.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        try:
+            pid = super().spawn_worker()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         self.app.forget()
         give_back_freed_memory()
         return pid
@@ -107,6 +113,7 @@ class _Worker(Worker):  # type: ignore[misc]  # gunicorn ships no types
         signal.signal(signal.SIGABRT, signal.SIG_DFL)
         for number in _ENDING:
             signal.signal(number, self._end_early)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
 
     def _end_early(self, *_: object) -> None:
         """A signal to stop before there is a loop, while the worker still reads its manifests."""

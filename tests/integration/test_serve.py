@@ -417,6 +417,56 @@ def test_a_stop_at_any_time_is_heeded(line: str) -> None:
             assert server.stop() in ((0, -signal.SIGTERM) if line == "listening on" else (0,))
 
 
+#: The worker asks its parent to stop, and itself too, before it has handlers for signals.
+STOPPED_AT_ITS_FORK = """
+import os, select, signal, sys
+from extender.cli import main
+
+def stop():
+    os.kill(os.getppid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGTERM)
+    select.select([], [], [], 0.5)  # until the parent has asked it, too
+
+os.register_at_fork(after_in_child=stop)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_stop_while_the_worker_is_forked_is_heeded() -> None:
+    command = [sys.executable, "-c", STOPPED_AT_ITS_FORK, "serve", "--bind", "127.0.0.1:0"]
+    result = subprocess.run(
+        [*command, "--manifests", str(SAMPLES / "cluster")],
+        capture_output=True,
+        text=True,
+        timeout=15,
+        check=False,
+        cwd=ROOT,
+    )
+    assert (result.returncode, "Traceback" in result.stderr) == (0, False)
+
+
+#: Ctrl-C while the command's modules are imported, which takes a second.
+INTERRUPTED = """
+import os, signal, sys
+from extender.cli import main
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("module", ["extender.commands.listening", "urllib3", "flask"])
+def test_ctrl_c_while_modules_are_imported_ends_it_silently(module: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, module, "serve", "--bind", "127.0.0.1:0"]
+    result = subprocess.run(command, capture_output=True, timeout=30, check=False, cwd=ROOT)
+    assert (result.returncode, result.stderr) == (-signal.SIGINT, b"")
+
+
 @pytest.mark.parametrize(
     ("bind", "every", "warned"),
     [
