@@ -8,7 +8,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _DAY = datetime.timedelta(days=1)
 
@@ -71,6 +71,18 @@ class Authority:
         files.cert.write_bytes(_pem(certificate))
         files.key.write_bytes(private_pem(key))
         return files
+
+    def signed(self, request: bytes) -> bytes:
+        """A client's certificate for its request, both in PEM."""
+        asked = x509.load_pem_x509_csr(request)
+        key = asked.public_key()
+        assert isinstance(key, ec.EllipticCurvePublicKey)
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+        return _pem(
+            self._builder(asked.subject, key)
+            .add_extension(usage, critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
 
     def _builder(
         self, subject: x509.Name, key: ec.EllipticCurvePublicKey
