@@ -1,6 +1,6 @@
 """The targets of make fuzz take what is right, and notice what is wrong."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import given
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from extender import names
 from extender.names import NameRun
+from extender.wire import preempt_bodies
 from fuzz import __main__ as program
 from fuzz import bodies, reading, reviews
 from fuzz.splicing import spliced
@@ -17,6 +18,23 @@ from fuzz.splicing import spliced
 @pytest.mark.parametrize("seed", [*bodies.seeds()])
 def test_what_kube_scheduler_sends_is_answered_alike_by_both_halves(seed: bytes) -> None:
     bodies.one(seed)
+
+
+@pytest.mark.skipif(not names.IS_COMPILED, reason="the compiled part is not in use")
+@pytest.mark.parametrize("seed", [*bodies.seeds()])
+def test_each_body_that_fuzzing_begins_with_is_read_to_its_end(seed: bytes) -> None:
+    """An input that is refused at once leads to nothing but others that are."""
+    assert len(seed) <= bodies.MAX_SIZE
+    (status, answer), _ = bodies.halves().answers(bodies.VERBS[seed[0]], seed[1:])
+    assert status == 200, answer
+
+
+def test_fuzzing_begins_with_whole_nodes_too() -> None:
+    of_filter = [seed for seed in bodies.seeds() if seed[0] == 0 and b'"items":[{' in seed]
+    assert of_filter
+    for seed in of_filter:
+        (_, answer), _ = bodies.halves().answers(b"/filter", seed[1:])
+        assert b'"Nodes":{"metadata":{},"items":[' in answer
 
 
 @pytest.mark.parametrize("seed", [*reading.seeds()])
@@ -48,6 +66,25 @@ def test_a_half_that_answers_something_else_is_noticed(monkeypatch: pytest.Monke
     monkeypatch.setattr(names, "PythonEngine", Forgetting)
     with pytest.raises(AssertionError, match="the halves differ"):
         bodies.check(bodies.Halves().answers(b"/filter", body))
+
+
+def _last_slice_left_out(body: bytes, start: int) -> Iterator[preempt_bodies.Victims]:
+    slices = [*_DECODED_IN_SLICES(body, start)]
+    yield from slices[: max(1, len(slices) - 1)]
+
+
+_DECODED_IN_SLICES = preempt_bodies._decoded_in_slices
+
+
+@pytest.mark.skipif(not names.IS_COMPILED, reason="the compiled part is not in use")
+def test_victims_lost_between_two_slices_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    victims = b",".join(b'"kata-%d":{"Pods":[],"NumPDBViolations":0}' % each for each in (1, 2))
+    body = b'{"Pod":{},"NodeNameToVictims":null,"NodeNameToMetaVictims":{%s}}' % victims
+    halves = bodies.Halves()
+    bodies.check(halves.answers(b"/preempt", body))
+    monkeypatch.setattr(preempt_bodies, "_decoded_in_slices", _last_slice_left_out)
+    with pytest.raises(AssertionError, match="the halves differ"):
+        bodies.check(halves.answers(b"/preempt", body))
 
 
 @pytest.mark.parametrize(
