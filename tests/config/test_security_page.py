@@ -206,3 +206,18 @@ def test_every_test_that_is_named_exists() -> None:
             assert (ROOT / file).is_file(), file
             assert not test or f"def {test}(" in (ROOT / file).read_text(), test
     assert len(re.findall(r"`tests/[\w/]+\.py::", _PAGE)) > 20
+
+
+def test_the_page_says_of_each_condition_which_pods_the_webhook_sees() -> None:
+    told = _PAGE.split("\n### A compromised webhook\n", 1)[1].split("They could not:", 1)[0]
+    text = "".join(file.read_text() for file in (FOLDER / "webhook").rglob("*.yaml"))
+    named = {
+        "object.spec.runtimeClassName": "names a RuntimeClass",
+        "object.spec.overhead": "overhead",
+        "'runtimeclass-extender/isolation' in object.metadata.annotations": "/isolation`",
+        "object.metadata.annotations": "annotated",
+    }
+    asked = set(re.findall(r"(?:'[\w./-]+' in )?object\.\w+\.\w+", text))
+    assert asked == set(named)
+    for words in named.values():
+        assert words in told
