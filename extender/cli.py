@@ -174,7 +174,7 @@ def _run_words(program: str, known: Mapping[str, Entry], words: Sequence[str]) -
         say(f"{program}: unknown command {words[0]!r}{near} see {program} --help")
         return EXIT_USAGE
     try:
-        with _ended_by_ctrl_c():
+        with _ended_by_signals():
             command = known[words[0]].load()
         flags = command.parse(program, words[1:])
         if command.reads_cluster:
@@ -193,21 +193,31 @@ def _run_words(program: str, known: Mapping[str, Entry], words: Sequence[str]) -
 
 
 @contextlib.contextmanager
-def _ended_by_ctrl_c() -> Iterator[None]:
-    """Let Ctrl-C end the process at once, and without a traceback, while modules are imported.
+def _ended_by_signals() -> Iterator[None]:
+    """Let a signal end the process at once, and without a traceback, while modules are imported.
 
     An import turns KeyboardInterrupt into other errors here and there, so it can't be waited for.
+    SIGTERM needs a handler where this is the first process of a container: the kernel drops it
+    otherwise, and the container would go on until it is killed. There the handler remains, until
+    gunicorn has one.
     """
-    before = signal.getsignal(signal.SIGINT)
-    is_usual = before is signal.default_int_handler
-    if not is_usual or threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if os.getpid() == 1 and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end)
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        if before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, before)
+
+
+def _end(number: int, _frame: object) -> None:
+    os._exit(128 + number)
 
 
 def _check_environment() -> None:

@@ -445,26 +445,48 @@ def test_a_stop_while_the_worker_is_forked_is_heeded() -> None:
     assert (result.returncode, "Traceback" in result.stderr) == (0, False)
 
 
-#: Ctrl-C while the command's modules are imported, which takes a second.
+#: A signal while the command's modules are imported, which takes a second.
 INTERRUPTED = """
 import os, signal, sys
 from extender.cli import main
 
 class Interrupting:
     def find_spec(self, name, *_):
-        if name == sys.argv[1]:
-            os.kill(os.getpid(), signal.SIGINT)
+        if name == sys.argv[2]:
+            os.kill(os.getpid(), signal.Signals[sys.argv[1]])
 
 sys.meta_path.insert(0, Interrupting())
-sys.exit(main(sys.argv[2:]))
+sys.exit(main(sys.argv[3:]))
 """
+
+#: A command's process becomes the first one, as in a container.
+FIRST_PROCESS = ("unshare", "--user", "--map-root-user", "--pid", "--fork")
+
+
+def _interrupted(number: signal.Signals, module: str, *before: str) -> tuple[int, bytes]:
+    """The exit code, and what was said."""
+    program = [*before, sys.executable, "-c", INTERRUPTED, number.name, module]
+    command = [*program, "serve", "--bind", "127.0.0.1:0", "--manifests", "no-such-file"]
+    result = subprocess.run(command, capture_output=True, timeout=30, check=False, cwd=ROOT)
+    return result.returncode, result.stderr
 
 
 @pytest.mark.parametrize("module", ["extender.commands.listening", "urllib3", "flask"])
 def test_ctrl_c_while_modules_are_imported_ends_it_silently(module: str) -> None:
-    command = [sys.executable, "-c", INTERRUPTED, module, "serve", "--bind", "127.0.0.1:0"]
-    result = subprocess.run(command, capture_output=True, timeout=30, check=False, cwd=ROOT)
-    assert (result.returncode, result.stderr) == (-signal.SIGINT, b"")
+    assert _interrupted(signal.SIGINT, module) == (130, b"")
+
+
+@pytest.mark.skipif(
+    shutil.which(FIRST_PROCESS[0]) is None
+    or subprocess.run([*FIRST_PROCESS, "true"], capture_output=True, check=False).returncode != 0,
+    reason="no namespaces of one's own",
+)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_the_first_process_of_a_container_ends_while_it_starts(
+    number: signal.Signals, code: int
+) -> None:
+    """The kernel gives it no signal that it has no handler for."""
+    assert _interrupted(number, "flask", *FIRST_PROCESS) == (code, b"")
 
 
 @pytest.mark.parametrize(
