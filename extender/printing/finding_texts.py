@@ -24,7 +24,8 @@ def findings_document(findings: Sequence[Finding]) -> dict[str, object]:
 def finding_document(finding: Finding) -> dict[str, object]:
     return {
         "severity": finding.severity.value,
-        "check": finding.check,
+        "code": finding.check,
+        "check": finding.check,  # its name before `check -f` had one; kept for who reads it
         "what": finding.what,
         "why": finding.why,
         "fix": finding.fix,
@@ -38,9 +39,10 @@ def findings_text(findings: Sequence[Finding], looked_at: str, screen: Screen) -
 
 
 def finding_lines(finding: Finding, screen: Screen) -> str:
-    """One finding, and an empty line."""
+    """One finding with its name, by which the pages tell of it, and an empty line."""
     label = f"{finding.severity.value}: "
-    first = paragraph(screen, printable(finding.what), " " * len(label), label)
+    what = f"{printable(finding.what)} [{finding.check}]"
+    first = paragraph(screen, what, " " * len(label), label)
     return (
         first.replace(label, screen.paint(label, _COLOURS[finding.severity]), 1)
         + paragraph(screen, printable(finding.why), "       ", "  why: ")
