@@ -217,7 +217,7 @@ def _equal_constraints(classes: Iterable[RuntimeClass]) -> Iterator[Finding]:
             "equal-constraints",
             f"RuntimeClasses {_list(names)} have equal constraints ({wanted}) and different"
             f" handlers: {_list(handlers)}",
-            "where a node has one handler but not the other, nothing but the check of handlers sees it",
+            "where a node has one handler but not the other, only the check of handlers sees it",
             "give each its own nodeSelector, or see that every such node has all the handlers",
             tuple(names),
         )
