@@ -467,7 +467,11 @@ def _interrupted(number: signal.Signals, module: str, *before: str) -> tuple[int
     """The exit code, and what was said."""
     program = [*before, sys.executable, "-c", INTERRUPTED, number.name, module]
     command = [*program, "serve", "--bind", "127.0.0.1:0", "--manifests", "no-such-file"]
-    result = subprocess.run(command, capture_output=True, timeout=30, check=False, cwd=ROOT)
+    before_it = signal.signal(signal.SIGINT, signal.SIG_DFL)  # it is ignored in background jobs
+    try:
+        result = subprocess.run(command, capture_output=True, timeout=30, check=False, cwd=ROOT)
+    finally:
+        signal.signal(signal.SIGINT, before_it)
     return result.returncode, result.stderr
 
 

@@ -105,8 +105,8 @@ def test_the_shipped_resources_are_the_least_of_all_manifests() -> None:
 
 
 def test_what_does_not_fit_the_shipped_requests_is_told() -> None:
-    busier, larger = replace(RUN, asked=0.101), replace(RUN, memory=103 * 2**20)
-    assert (sizing_tables.cpu_request(busier), sizing_tables.memory_request(larger)) == (150, 160)
+    busier, larger = replace(RUN, asked=0.101), replace(RUN, memory=140 * 2**20)
+    assert (sizing_tables.cpu_request(busier), sizing_tables.memory_request(larger)) == (150, 192)
     assert sizing_tables.over_shipped([RUN]) == []
     for run in (busier, larger):
         assert sizing_tables.over_shipped([RUN, run]) == ["1,000 nodes as shipped"]
