@@ -127,10 +127,10 @@ class _HelpFormatter(argparse.HelpFormatter):
     def _format_action_invocation(self, action: argparse.Action) -> str:
         if not action.option_strings:
             return super()._format_action_invocation(action)
-        return ", ".join(action.option_strings) + _value_text(action)
+        return ", ".join(action.option_strings) + value_text(action)
 
 
-def _value_text(action: argparse.Action) -> str:
+def value_text(action: argparse.Action) -> str:
     """The placeholder of a flag's value in the help."""
     if is_boolean(action):
         return "[=true|false]"

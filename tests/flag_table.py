@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from extender.cli import COMMANDS
-from extender.flags import PROGRAM, is_boolean, takes_value
+from extender.flags import PROGRAM, is_boolean, value_text
 from tests.processes import ROOT
 
 PAGE: Final = ROOT / "docs" / "commands.md"
@@ -20,20 +20,10 @@ def _flags() -> dict[tuple[str, str, str], list[str]]:
     found: dict[tuple[str, str, str], list[str]] = {}
     for name, entry in COMMANDS.items():
         for action in entry.load().parser(PROGRAM).flags().values():
-            typed = ", ".join(action.option_strings) + _value(action)
+            typed = ", ".join(action.option_strings) + value_text(action)
             row = (typed, _default(action), str(action.help))
             found.setdefault(row, []).append(name)
     return found
-
-
-def _value(action: argparse.Action) -> str:
-    if is_boolean(action):
-        return "[=true|false]"
-    if not takes_value(action):
-        return ""
-    if action.choices is not None:
-        return f" {'|'.join(map(str, action.choices))}"
-    return f" {action.metavar}"
 
 
 def _default(action: argparse.Action) -> str:
