@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import orjson
 
-from extender.objects import ShapeId
+from extender.shape import ShapeId
 
 if TYPE_CHECKING:
     from extender import _names as compiled

@@ -4,10 +4,10 @@ Everything here is immutable, so that threads can share it. All can be keys but 
 have mappings. Decoding from JSON is in `extender.decoding`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar, Final, NamedTuple, NewType
+from typing import ClassVar, Final, NamedTuple
 
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
@@ -19,11 +19,12 @@ HARD_EFFECTS: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 #: (pkg/scheduler/framework/plugins/nodeunschedulable, v1.36.2).
 UNSCHEDULABLE_TAINT_KEY: Final = "node.kubernetes.io/unschedulable"
 
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+#: A mapping without entries that can't be changed: a default that objects share.
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def _nothing() -> Mapping[str, str]:
-    return _NOTHING
+    return NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ MARK: Final = "runtimeclass-extender/pod"
 #: The operating system whose kubelet differs, as status.nodeInfo.operatingSystem has it.
 WINDOWS: Final = "windows"
 
-_UNKNOWN_KUBELET: Final = Kubelet()
+UNKNOWN_KUBELET: Final = Kubelet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,40 +339,6 @@ class Pod:
         return not (self.runtime_class_name or self.features or self.kubelet_needs)
 
 
-class PlacedPod(NamedTuple):
-    """A pod of the cluster: its RuntimeClass, its node, and the times of its creation and binding.
-
-    node is empty where it is bound to none, finished whether it will never run again. Times are RFC
-    3339 in UTC, empty where unknown; bound is the time when it got its node. Overhead and
-    nodeSelector are those it carries. No key, since they are mappings.
-    """
-
-    namespace: str
-    name: str
-    runtime_class_name: str = ""
-    node: str = ""
-    finished: bool = False
-    created: str = ""
-    bound: str = ""
-    node_selector: Mapping[str, str] = _NOTHING
-    overhead: Mapping[str, str] = _NOTHING
-    features: Features = NO_FEATURES
-
-
-class Workload(NamedTuple):
-    """An object that makes pods, and the RuntimeClass that its template names.
-
-    is_past: none of its pods will run again: a Job that has ended, or a ReplicaSet without replicas
-    that a Deployment keeps as an old revision.
-    """
-
-    kind: str
-    namespace: str
-    name: str
-    runtime_class_name: str = ""
-    is_past: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node as the verbs see it. No key.
@@ -386,43 +353,8 @@ class Node:
     handlers: frozenset[Handler] = frozenset()
     unschedulable: bool = False
     is_docker: bool = False
-    kubelet: Kubelet = _UNKNOWN_KUBELET
+    kubelet: Kubelet = UNKNOWN_KUBELET
     allocatable: bytes = b""
     conditions: frozenset[Condition] = frozenset()
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
-
-
-#: The number of a shape among those of a cluster, from 1; names.UNKNOWN is that of no shape.
-ShapeId = NewType("ShapeId", int)
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The parts of a node that decide about RuntimeClasses; nodes of equal shape share one verdict.
-
-    selector_entries are those of the node's labels that some RuntimeClass's nodeSelector asks for,
-    taints those with a hard effect, in the node's order. met and conditions are what the node meets
-    of the terms and conditions that classes ask for by annotation.
-    """
-
-    selector_entries: frozenset[tuple[str, str]] = frozenset()
-    taints: tuple[Taint, ...] = ()
-    handlers: frozenset[Handler] = frozenset()
-    unschedulable: bool = False
-    is_docker: bool = False
-    kubelet: Kubelet = _UNKNOWN_KUBELET
-    met: frozenset[NodeRequirement] = frozenset()
-    conditions: frozenset[Condition] = frozenset()
-
-
-def shape_of(node: Node, wanted: Collection[tuple[str, str]]) -> Shape:
-    """The shape of a node, given all nodeSelector entries that matter."""
-    return Shape(
-        frozenset(entry for entry in node.labels.items() if entry in wanted),
-        tuple(taint for taint in node.taints if taint.effect in HARD_EFFECTS),
-        node.handlers,
-        node.unschedulable,
-        node.is_docker,
-        node.kubelet,
-    )

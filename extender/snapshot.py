@@ -19,14 +19,13 @@ from extender.objects import (
     KubeletNeeds,
     Pod,
     RuntimeClass,
-    Shape,
-    ShapeId,
     Taint,
     Toleration,
     has_few_words,
 )
 from extender.predicates.node_checks import Policy, Requirements
 from extender.reasons import UNKNOWN_NODE, Reason
+from extender.shape import Shape, ShapeId
 
 #: Verdict tables kept per set of shapes; one is used per RuntimeClass and kind of tolerations. A
 #: table is a byte per shape, or 8 where it has more than 256 different reasons: 1,024 tables of

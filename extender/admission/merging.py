@@ -9,21 +9,18 @@ validateOverhead, in this order and with its texts.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
 from extender.admission.covering import surviving
 from extender.admission.joining_terms import Terms, TooManyTermsError, joined_terms
 from extender.admission.reviewed_pod import ReviewedPod
 from extender.decoding.class_annotations import PREFIX, TERMS, UNSUPPORTED
-from extender.objects import RuntimeClass, Toleration
+from extender.objects import NOTHING, RuntimeClass, Toleration
 from extender.predicates.class_rules import unsupported_words
 from extender.predicates.node_selector import conflicting_key
 from extender.reasons import MAX_QUOTED, shown
 from extender.validation.field_errors import go_quote
 from extender.validation.quantity import amounts_equal_in_pods, canonical_quantity
-
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 _OVERHEAD_DIFFERS: Final = (
     "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
@@ -69,7 +66,7 @@ class Changes:
 
     runtime_class_name: str | None = None
     overhead: Mapping[str, str] | None = None
-    node_selector: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    node_selector: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     tolerations: MergedTolerations | None = None
     terms: Terms | None = None
 
@@ -106,7 +103,7 @@ def mutate(
     conflict = conflicting_key(of_pod_selector, runtime_class.node_selector)
     if conflict is not None:
         return _conflict(*conflict)
-    node_selector = _NOTHING
+    node_selector = NOTHING
     terms: Terms | AdmissionRefusal | None = None
     if merge is Merge.ALL or pod.spreads_hard_by_node_affinity():
         node_selector = {

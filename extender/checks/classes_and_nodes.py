@@ -7,19 +7,12 @@ from typing import Final
 from extender.checks.annotations_of_classes import check_annotations
 from extender.checks.finding import Finding, Severity
 from extender.checks.node_labels import is_set_by_kubelet, is_well_known
-from extender.objects import (
-    HARD_EFFECTS,
-    NodeRequirement,
-    Pod,
-    RuntimeClass,
-    ShapeId,
-    Taint,
-    Toleration,
-)
+from extender.objects import HARD_EFFECTS, NodeRequirement, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.node_checks import HandlerState, Policy, handler_state, is_condition_taint
 from extender.predicates.shape_parts import readable_terms
 from extender.predicates.tolerations import TolerationSet
 from extender.reasons import shown
+from extender.shape import ShapeId
 from extender.snapshot import Snapshot
 from extender.verbs.class_index import ConstraintKey, constraint_key
 from extender.verbs.class_nodes import Support, verdicts_of_class

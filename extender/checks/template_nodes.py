@@ -12,8 +12,8 @@ from extender.predicates.node_checks import Policy
 from extender.predicates.tolerations import TolerationSet
 from extender.reasons import shown
 from extender.snapshot import Snapshot
-from extender.verbs.explain import Explanation, explain
 from extender.verbs.explain.candidate_nodes import nodes_of
+from extender.verbs.explain.explanation import Explanation, explain
 
 #: The number of explanations that are remembered: most of thousands of templates ask for the same.
 _REMEMBERED: Final = 256

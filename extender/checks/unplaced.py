@@ -12,7 +12,7 @@ from extender.checks.template_nodes import Placing, nodes_text
 from extender.objects import UNSCHEDULABLE_TAINT_KEY, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.node_checks import is_condition_taint
 from extender.reasons import Code, shown
-from extender.verbs.explain import Explanation
+from extender.verbs.explain.explanation import Explanation
 from extender.verbs.explain.warnings import toleration_json
 
 _EVERY_TAINT: Final = Toleration(operator="Exists")

@@ -36,7 +36,8 @@ from extender.decoding.workloads import (
     template_pod_of,
     with_daemon_tolerations,
 )
-from extender.objects import Namespace, Node, PlacedPod, Pod, RuntimeClass, Workload
+from extender.objects import Namespace, Node, Pod, RuntimeClass
+from extender.using_objects import PlacedPod, Workload
 from extender.validation.name_rules import validate_node_name
 from extender.validation.overhead import unreadable_amount
 from extender.validation.runtimeclass_rules import validate_runtimeclass

@@ -23,7 +23,8 @@ from extender.decoding.nodes import (
     watched_node,
 )
 from extender.decoding.runtime_classes import RawRuntimeClass, runtime_class_of
-from extender.objects import Condition, RuntimeClass, Shape, shape_of
+from extender.objects import Condition, RuntimeClass
+from extender.shape import Shape, shape_of
 from extender.validation.name_rules import validate_node_name
 
 #: How many different traits of nodes are remembered, so that nodes share their shapes. A cluster

@@ -9,7 +9,8 @@ from extender.cluster.manifest_objects import Manifests
 from extender.cluster.reading_once import ClusterReader, ReadError
 from extender.decoding.class_using_objects import RawPlacedPod, RawUse, placed_pod_of, workload_of
 from extender.decoding.decoder import DecodeError
-from extender.objects import Namespace, PlacedPod, Pod, Workload
+from extender.objects import Namespace, Pod
+from extender.using_objects import PlacedPod, Workload
 
 #: The pods that will run, and those of them that have no node.
 _ALIVE: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}

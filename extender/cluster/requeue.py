@@ -23,9 +23,10 @@ from extender.cluster.log_limit import LogLimit
 from extender.cluster.rate_limit import TokenBucket
 from extender.cluster.refused_before import ForbiddenError, WaitingPod, waiting_pods
 from extender.cluster.snapshot_store import SnapshotStore, Swap
-from extender.objects import Pod, Shape
+from extender.objects import Pod
 from extender.predicates.node_checks import Policy, Requirements, reason_for_all_nodes
 from extender.refused_pods import RefusedPod, RefusedPods
+from extender.shape import Shape
 from extender.snapshot import Snapshot
 
 _LOG: Final = logging.getLogger(__name__)

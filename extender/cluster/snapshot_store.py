@@ -16,8 +16,9 @@ from msgspec import Struct
 
 from extender.decoding.decoder import decode
 from extender.names import NodeIndex
-from extender.objects import Condition, Node, RuntimeClass, Shape, ShapeId, shape_of
+from extender.objects import Condition, Node, RuntimeClass
 from extender.predicates.shape_parts import Wanted
+from extender.shape import Shape, ShapeId, shape_of
 from extender.snapshot import NodeTable, Shapes, Snapshot
 
 _StringDict = dict[str, str]

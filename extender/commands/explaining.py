@@ -29,8 +29,8 @@ from extender.printing.debug_documents import (
 from extender.printing.debug_texts import explanation_text
 from extender.printing.similar import did_you_mean
 from extender.reasons import shown
-from extender.verbs.explain import explain
 from extender.verbs.explain.candidate_nodes import nodes_of
+from extender.verbs.explain.explanation import explain
 from extender.verbs.explain.scores import explain_scores
 from extender.verbs.prioritize import Preferences
 

@@ -20,8 +20,8 @@ from extender.objects import Pod
 from extender.predicates.node_checks import Policy
 from extender.printing.usage_documents import PodRow, pods_document
 from extender.printing.usage_texts import pods_text
-from extender.verbs.explain import explain
 from extender.verbs.explain.candidate_nodes import nodes_of
+from extender.verbs.explain.explanation import explain
 from extender.verbs.placement import Placement, State, pending_reasons
 
 

@@ -6,7 +6,8 @@ from msgspec import Raw, Struct
 
 from extender.decoding.common_parts import quantities_of
 from extender.decoding.decoder import StringMap, decode, strings
-from extender.objects import Features, PlacedPod, Workload
+from extender.objects import Features
+from extender.using_objects import PlacedPod, Workload
 
 #: The kinds of workloads whose templates make pods; a PodTemplate makes none by itself.
 WORKLOADS: Final = frozenset(

@@ -3,11 +3,12 @@
 import re
 import threading
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Raw
+
+from extender.objects import NOTHING
 
 StringMap = dict[str, str | None] | None
 
@@ -88,12 +89,9 @@ def _with_place(message: str, place: str) -> str:
     return f"{full}: {what[:1].lower()}{what[1:].replace(' | null', '')}"
 
 
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-
-
 def strings(raw: StringMap) -> Mapping[str, str]:
     if not raw:
-        return _NOTHING
+        return NOTHING
     if None in raw.values():
         return {key: value or "" for key, value in raw.items()}
     return raw  # type: ignore[return-value]  # no value is None

@@ -13,7 +13,7 @@ from extender.http.routing import Turn
 from extender.http.service import Service
 from extender.http.verb_routes import PrioritizeRoute
 from extender.names import NameRun, text_of
-from extender.objects import Pod, RuntimeClass, Shape, ShapeId
+from extender.objects import Pod, RuntimeClass
 from extender.predicates.shape_parts import Wanted
 from extender.printing import debug_texts
 from extender.printing.debug_documents import (
@@ -31,11 +31,12 @@ from extender.printing.debug_documents import (
 from extender.printing.similar import did_you_mean
 from extender.printing.tables import Screen
 from extender.reasons import shown
+from extender.shape import Shape, ShapeId
 from extender.snapshot import Snapshot
 from extender.undecided import not_synced
 from extender.verbs.class_nodes import classes_of_node, nodes_of_class
-from extender.verbs.explain import explain
 from extender.verbs.explain.candidate_nodes import described_nodes, nodes_of
+from extender.verbs.explain.explanation import explain
 from extender.verbs.explain.scores import NodeScore, explain_scores
 from extender.wire.bodies import BadRequestError, encode
 from extender.wire.explain_bodies import ExplainArgs, decode_explain_args

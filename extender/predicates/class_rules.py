@@ -6,7 +6,7 @@ An annotation that can't be read refuses every node, so that a misspelt one neve
 from collections.abc import Iterator
 
 from extender.decoding.class_annotations import CONDITIONS, TERMS, UNSUPPORTED
-from extender.objects import Condition, Pod, RuntimeClass, Shape
+from extender.objects import Condition, Pod, RuntimeClass
 from extender.predicates.kubelet import Check
 from extender.predicates.shape_parts import readable_terms
 from extender.reasons import (
@@ -18,6 +18,7 @@ from extender.reasons import (
     terms_mismatch,
     unsupported,
 )
+from extender.shape import Shape
 
 
 def unsupported_words(uses: frozenset[str] | None, runtime_class: RuntimeClass) -> tuple[str, ...]:

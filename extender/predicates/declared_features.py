@@ -6,8 +6,8 @@ default). Only explain looks at this: kube-scheduler's own filters have done so 
 
 from collections.abc import Collection, Iterable
 
-from extender.objects import Shape
 from extender.reasons import UNDECLARED_FEATURES, Reason
+from extender.shape import Shape
 
 
 def undeclared_reason(needed: Collection[str], shape: Shape) -> Reason | None:

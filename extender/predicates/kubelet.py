@@ -13,7 +13,7 @@ In this order, for pods with and without a RuntimeClass (pkg/kubelet, v1.36.2):
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
-from extender.objects import Pod, Shape
+from extender.objects import Pod
 from extender.reasons import (
     POD_RESOURCES_LACKING,
     STRICT_GROUPS_LACKING,
@@ -22,6 +22,7 @@ from extender.reasons import (
     system_mismatch,
     user_namespaces_gated,
 )
+from extender.shape import Shape
 
 #: One check of a node: returns why it is refused, None where it passes.
 Check = Callable[[Shape], Reason | None]

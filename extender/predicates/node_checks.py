@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Final, NamedTuple
 
-from extender.objects import Features, Handler, Pod, RuntimeClass, Shape, Taint
+from extender.objects import Features, Handler, Pod, RuntimeClass, Taint
 from extender.predicates.class_rules import (
     condition_checks,
     readable_checks,
@@ -41,6 +41,7 @@ from extender.reasons import (
     selector_mismatch,
     untolerated_taint,
 )
+from extender.shape import Shape
 
 #: Taints that describe a node's current condition, not what it can run.
 _CONDITION_PREFIXES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")

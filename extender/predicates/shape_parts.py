@@ -15,10 +15,9 @@ from extender.objects import (
     NodeRequirement,
     RuntimeClass,
     SelectorTerm,
-    Shape,
-    shape_of,
 )
 from extender.predicates.node_selector import requirement_test
+from extender.shape import Shape, shape_of
 
 _Test = Callable[[Mapping[str, str], str], bool]
 

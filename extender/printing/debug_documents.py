@@ -9,11 +9,12 @@ from typing import Final
 
 from extender.checks.finding import Finding, Severity
 from extender.names import text_of
-from extender.objects import RuntimeClass, Shape, fields_of, untimed
+from extender.objects import RuntimeClass, fields_of, untimed
 from extender.reasons import Reason
+from extender.shape import Shape
 from extender.snapshot import Snapshot
 from extender.verbs.class_nodes import ClassNodes, node_state
-from extender.verbs.explain import Explanation, ReasonGroup
+from extender.verbs.explain.explanation import Explanation, ReasonGroup
 from extender.verbs.explain.scores import NodeScore
 
 Document = dict[str, object]

@@ -9,20 +9,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Generic, NamedTuple, NewType, TypeVar
 
-from extender.objects import (
-    Condition,
-    RuntimeClass,
-    SelectorTerm,
-    Shape,
-    Toleration,
-    untimed,
-)
+from extender.objects import Condition, RuntimeClass, SelectorTerm, Toleration, untimed
 from extender.predicates.node_checks import (
     HandlerCheck,
     Requirements,
     is_condition_taint,
 )
 from extender.predicates.shape_parts import Wanted
+from extender.shape import Shape
 from extender.snapshot import Snapshot
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from extender.objects import RuntimeClass, Shape, ShapeId
+from extender.objects import RuntimeClass
 from extender.predicates.node_checks import (
     HandlerCheck,
     Policy,
@@ -17,6 +17,7 @@ from extender.predicates.node_checks import (
     is_condition_taint,
 )
 from extender.reasons import Reason
+from extender.shape import Shape, ShapeId
 from extender.snapshot import EMPTY_TABLE, Snapshot, VerdictTable, extend_table
 from extender.verbs.class_index import ClassGroupId, ClassIndex, Matching, ShapeMemo
 from extender.verbs.verdicts import VerdictCode, Verdicts, group_refusals

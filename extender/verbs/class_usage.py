@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from extender.objects import Amounts, PlacedPod, RuntimeClass
+from extender.objects import Amounts, RuntimeClass
 from extender.predicates.node_checks import Policy
 from extender.predicates.resource_fit import amount_text, amounts_in_billionths, counted
 from extender.snapshot import Snapshot
+from extender.using_objects import PlacedPod
 from extender.verbs.class_nodes import verdicts_of_class
 from extender.verbs.placement import State
 from extender.verbs.pools import Pools

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from extender.admission.default_class import IS_DEFAULT_ANNOTATION
 from extender.admission.namespace_rules import DEFAULT_ANNOTATION
-from extender.objects import Namespace, PlacedPod, RuntimeClass, Workload
+from extender.objects import Namespace, RuntimeClass
+from extender.using_objects import PlacedPod, Workload
 
 
 class User(NamedTuple):

@@ -23,9 +23,9 @@ from extender.predicates.resource_fit import amounts_in_billionths
 from extender.reasons import shown
 from extender.snapshot import Snapshot
 from extender.validation.quantity import parse_quantity
-from extender.verbs.explain import explain
 from extender.verbs.explain.candidate_nodes import Candidates, nodes_of
 from extender.verbs.explain.effort import Effort
+from extender.verbs.explain.explanation import explain
 
 #: The level of a class that states none.
 _LEAST: Final = ISOLATION_LEVELS[0]

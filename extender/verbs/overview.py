@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from extender.objects import RuntimeClass, Shape
+from extender.objects import RuntimeClass
 from extender.predicates.node_checks import Policy
+from extender.shape import Shape
 from extender.snapshot import Snapshot
 from extender.verbs.class_nodes import verdicts_of_class
 from extender.verbs.pools import Pool, pools_of

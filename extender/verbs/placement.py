@@ -10,11 +10,12 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from extender.objects import MAX_WORDS, Features, PlacedPod, Pod, RuntimeClass, Toleration
+from extender.objects import MAX_WORDS, Features, Pod, RuntimeClass, Toleration
 from extender.predicates.node_checks import Policy
 from extender.predicates.node_selector import conflicting_key
 from extender.reasons import not_found, shown
 from extender.snapshot import Snapshot, VerdictTable
+from extender.using_objects import PlacedPod
 from extender.validation.quantity import same_amounts
 
 #: A toleration of every taint.

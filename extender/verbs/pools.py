@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from extender.objects import Shape, ShapeId
 from extender.predicates.node_checks import is_condition_taint
 from extender.reasons import shown
+from extender.shape import Shape, ShapeId
 from extender.snapshot import Snapshot
 from extender.verbs.explain.candidate_nodes import nodes_of
 

@@ -12,8 +12,9 @@ from functools import cache
 from typing import Final, Self
 
 from extender.names import NameRun
-from extender.objects import Node, RuntimeClass, ShapeId
+from extender.objects import Node, RuntimeClass
 from extender.predicates.node_checks import HandlerCheck
+from extender.shape import ShapeId
 from extender.snapshot import Snapshot
 from extender.verbs.class_index import (
     ClassIndex,

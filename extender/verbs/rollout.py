@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from extender.objects import Namespace, PlacedPod, RuntimeClass, Workload
+from extender.objects import Namespace, RuntimeClass
 from extender.predicates.node_checks import Policy
 from extender.snapshot import Snapshot
+from extender.using_objects import PlacedPod, Workload
 from extender.verbs.class_nodes import verdicts_of_class
 from extender.verbs.class_users import User, defaults_naming, workloads_naming
 from extender.verbs.pools import Pool, Pools

@@ -13,8 +13,8 @@ from extender.predicates.shape_parts import Wanted
 from extender.printing.debug_documents import explanation_document, nodes_document
 from extender.reasons import Code
 from extender.verbs.class_nodes import Support, classes_of_node, nodes_of_class
-from extender.verbs.explain import Explanation, explain
 from extender.verbs.explain.candidate_nodes import described_nodes, nodes_of
+from extender.verbs.explain.explanation import Explanation, explain
 from extender.verbs.explain.origin import Origin
 from extender.verbs.explain.scores import explain_scores
 from extender.verbs.prioritize import Preferences

@@ -22,8 +22,8 @@ from extender.objects import ClassRules, Node, Pod, RuntimeClass, SelectorRequir
 from extender.predicates.node_checks import Policy
 from extender.predicates.node_selector import RequiredNodeAffinity
 from extender.validation.quantity import parse_quantity
-from extender.verbs.explain import explain
 from extender.verbs.explain.candidate_nodes import nodes_of
+from extender.verbs.explain.explanation import explain
 from extender.verbs.fitting_classes import as_admitted, best, fit
 from extender.verbs.review import Unsupported
 from tests.property import strategies as some

@@ -11,8 +11,9 @@ from extender.cluster.node_and_class_feeds import NodeFeed
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.decoding.decoder import decode
 from extender.decoding.nodes import NodeReader, RawNode, node_of
-from extender.objects import Features, Pod, RuntimeClass, shape_of
+from extender.objects import Features, Pod, RuntimeClass
 from extender.predicates.node_checks import Policy, Requirements
+from extender.shape import shape_of
 
 NAMES = ["", "runsc", "kata"]
 

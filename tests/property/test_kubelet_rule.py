@@ -16,10 +16,10 @@ import pytest
 from extender.decoding.decoder import decode
 from extender.decoding.nodes import NodeReader
 from extender.decoding.pods import RawPod, pod_of
-from extender.objects import shape_of
 from extender.predicates.kubelet import KubeletCheck
 from extender.predicates.node_checks import HandlerCheck, Policy
 from extender.reasons import Code
+from extender.shape import shape_of
 from extender.snapshot import Shapes
 
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from extender import names
 from extender.names import SEPARATOR, NameRun, NodeIndex
-from extender.objects import ShapeId
+from extender.shape import ShapeId
 
 LAW = settings(max_examples=200, deadline=None)
 

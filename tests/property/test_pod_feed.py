@@ -13,8 +13,9 @@ from extender.cluster.snapshot_store import SnapshotStore
 from extender.decoding.class_using_objects import RawPlacedPod, placed_pod_of
 from extender.decoding.decoder import decode
 from extender.metrics import PodsCollector
-from extender.objects import Handler, Node, PlacedPod, RuntimeClass
+from extender.objects import Handler, Node, RuntimeClass
 from extender.predicates.node_checks import Policy
+from extender.using_objects import PlacedPod
 from extender.verbs.placement import Placement, is_followed
 
 LABEL: Final = {"sandbox": "kata"}

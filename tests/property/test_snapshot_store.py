@@ -18,14 +18,13 @@ from extender.objects import (
     RuntimeClass,
     SelectorRequirement,
     SelectorTerm,
-    Shape,
     Taint,
     Toleration,
-    shape_of,
 )
 from extender.predicates.node_checks import Policy
 from extender.predicates.shape_parts import Wanted
 from extender.reasons import UNKNOWN_NODE
+from extender.shape import Shape, shape_of
 from extender.snapshot import Snapshot
 from extender.verbs.filter import match_names
 from tests.stores import change_nodes, replace_nodes

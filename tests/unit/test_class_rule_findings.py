@@ -11,8 +11,8 @@ from extender.objects import Node, Pod, RuntimeClass
 from extender.predicates.node_checks import HandlerCheck, Policy
 from extender.snapshot import Snapshot
 from extender.verbs.class_nodes import Support
-from extender.verbs.explain import Explanation, explain
 from extender.verbs.explain.candidate_nodes import nodes_of
+from extender.verbs.explain.explanation import Explanation, explain
 from tests.property.test_class_rules import rules_class
 
 NODES = [

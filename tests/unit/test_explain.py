@@ -16,8 +16,8 @@ from extender.decoding.pods import RawPod, explained_pod_of
 from extender.objects import Handler, Node, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.node_checks import Policy
 from extender.reasons import Code
-from extender.verbs.explain import Explanation, explain
 from extender.verbs.explain.candidate_nodes import nodes_of
+from extender.verbs.explain.explanation import Explanation, explain
 from extender.verbs.explain.origin import Origin
 from tests.vectors_file import RECORDED
 

@@ -17,8 +17,8 @@ from extender.printing.debug_texts import explanation_text
 from extender.printing.tables import Screen
 from extender.reasons import Code
 from extender.snapshot import Snapshot
-from extender.verbs.explain import Explanation, explain
 from extender.verbs.explain.candidate_nodes import nodes_of
+from extender.verbs.explain.explanation import Explanation, explain
 from extender.verbs.explain.origin import Origin
 from tests.unit.test_kubelet_checks import Json, linux, windows
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from extender.objects import Handler, Node, Pod, RuntimeClass, shape_of
+from extender.objects import Handler, Node, Pod, RuntimeClass
 from extender.predicates.node_checks import HandlerCheck, Policy, Requirements
+from extender.shape import shape_of
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from extender.cluster.node_and_class_feeds import NodeFeed
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.decoding.decoder import DecodeError, decode
 from extender.decoding.nodes import NodeReader, RawNode, node_of, watched_node
-from extender.objects import Features, Pod, RuntimeClass, Shape, shape_of
+from extender.objects import Features, Pod, RuntimeClass
 from extender.predicates.node_checks import Policy
+from extender.shape import Shape, shape_of
 from extender.snapshot import Shapes
 
 SYSTEMS = [None, "", "linux", "windows"]

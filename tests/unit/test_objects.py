@@ -12,10 +12,10 @@ from extender.objects import (
     RuntimeClass,
     SelectorRequirement,
     SelectorTerm,
-    Shape,
     Taint,
     Toleration,
 )
+from extender.shape import Shape
 
 KEYS = (
     Taint("t"),

@@ -5,8 +5,9 @@ from typing import Any, Final
 import pytest
 
 from extender.cluster.snapshot_store import SnapshotStore
-from extender.objects import Features, Handler, Node, PlacedPod, RuntimeClass, Taint
+from extender.objects import Features, Handler, Node, RuntimeClass, Taint
 from extender.predicates.node_checks import HandlerCheck, Policy
+from extender.using_objects import PlacedPod
 from extender.verbs.placement import Placement, State, group_of
 
 LABELS: Final = {"sandbox": "kata", "zone": "a"}

@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from extender import snapshot
-from extender.objects import Pod, RuntimeClass, Shape, Taint, Toleration
+from extender.objects import Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.node_checks import Policy, Requirements
 from extender.reasons import UNKNOWN_NODE
+from extender.shape import Shape
 from extender.snapshot import Shapes, VerdictTable
 
 THREADS = 4

@@ -3,7 +3,3 @@
 `explanation` judges; `origin` separates the class's part from the pod's; `requirements` lists what
 the pod requires, `scores` what its nodes cost, `warnings` what else a person should know.
 """
-
-from extender.verbs.explain.explanation import Explanation, ReasonGroup, explain
-
-__all__ = ["Explanation", "ReasonGroup", "explain"]

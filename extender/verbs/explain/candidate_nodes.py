@@ -7,8 +7,9 @@ from typing import Final, Protocol
 import orjson
 
 from extender.decoding.decoder import decode
-from extender.objects import Node, Shape, ShapeId
+from extender.objects import Node
 from extender.predicates.shape_parts import Wanted
+from extender.shape import Shape, ShapeId
 from extender.snapshot import Shapes, Snapshot
 
 _Labels: Final = dict[str, str]

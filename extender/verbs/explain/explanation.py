@@ -16,7 +16,7 @@ from typing import Final
 
 from extender.admission.namespace_rules import NamespaceRules
 from extender.names import text_of
-from extender.objects import Pod, RuntimeClass, Shape, ShapeId, Taint
+from extender.objects import Pod, RuntimeClass, Taint
 from extender.predicates.declared_features import is_judged, undeclared_reason
 from extender.predicates.kubelet import KubeletCheck
 from extender.predicates.node_checks import Policy, reason_for_all_nodes
@@ -36,6 +36,7 @@ from extender.reasons import (
     Code,
     Reason,
 )
+from extender.shape import Shape, ShapeId
 from extender.verbs.explain.candidate_nodes import Candidates
 from extender.verbs.explain.effort import Effort
 from extender.verbs.explain.origin import Origin, class_part_origin

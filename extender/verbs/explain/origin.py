@@ -7,12 +7,13 @@ plugin/pkg/admission/runtimeclass copies a class's nodeSelector and tolerations 
 from enum import StrEnum
 from typing import Final
 
-from extender.objects import Pod, RuntimeClass, Shape, Toleration
+from extender.objects import Pod, RuntimeClass, Toleration
 from extender.predicates.node_checks import is_condition_taint
 from extender.predicates.node_selector import missing_labels
 from extender.predicates.shape_parts import requirements_in
 from extender.predicates.tolerations import TolerationSet, find_untolerated_taint
 from extender.reasons import Code
+from extender.shape import Shape
 
 
 class Origin(StrEnum):

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from extender.names import UNKNOWN, NameRun
-from extender.objects import RuntimeClass, ShapeId
+from extender.objects import RuntimeClass
+from extender.shape import ShapeId
 from extender.snapshot import Snapshot
 from extender.verbs.prioritize import Preferences
 
