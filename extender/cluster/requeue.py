@@ -125,6 +125,7 @@ class Requeue:
         self._changes = _Changes()
         self._waiting: OrderedDict[str, int] = OrderedDict()
         self._recalled = False
+        self._next_recall = self._next_look
         self._backoff = Backoff(clock)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="requeue", daemon=True)
@@ -154,7 +155,7 @@ class Requeue:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                if self._recalled:
+                if self._recalled or self._clock() < self._next_recall:
                     self._work()
                 else:
                     self._recall()
@@ -163,7 +164,10 @@ class Requeue:
                 self._stopping.wait(RETRY_SECONDS)
 
     def _recall(self) -> None:
-        """Once everything is synced, find the pods that an earlier process has refused."""
+        """Once everything is synced, find the pods that an earlier process has refused.
+
+        Where they can't be listed, another try follows, and changes are heeded until then.
+        """
         with self._news:
             self._news.wait_for(lambda: self._stopping.is_set() or _is_synced(self._store.snapshot))
         if self._stopping.is_set():
@@ -172,7 +176,7 @@ class Requeue:
             count = sum(map(self._remember, waiting_pods(self._connection)))
         except ConnectionFaultError as error:
             self._limit.say(logging.WARNING, "list", "waiting pods not listed", cause=str(error))
-            self._stopping.wait(self._backoff.delay(Cause.LISTING))
+            self._next_recall = self._clock() + self._backoff.delay(Cause.LISTING)
             return
         except ForbiddenError as error:
             text = "missing permission: list pods; add it to the ClusterRole (--requeue-pods)"
@@ -202,7 +206,7 @@ class Requeue:
     def _work(self) -> None:
         with self._news:
             if not (self._changes or self._waiting or self._stopping.is_set()):
-                self._news.wait()
+                self._news.wait(self._rest_before_recall())
             rest = self._next_look - self._clock()
             if rest > 0 and not self._waiting:
                 self._news.wait_for(self._stopping.is_set, rest)
@@ -219,6 +223,10 @@ class Requeue:
                     self._news.wait_for(self._stopping.is_set, delay)
             elif self._bucket.take():
                 self._patch_next()
+
+    def _rest_before_recall(self) -> float | None:
+        """The seconds until waiting pods are listed once more; None once they have been."""
+        return None if self._recalled else max(0.0, self._next_recall - self._clock())
 
     def _look(self, changes: _Changes) -> None:
         began = self._clock()

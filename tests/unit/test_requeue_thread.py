@@ -49,15 +49,18 @@ class Answer:
 class Api:
     """An API server in so far as it is asked: the waiting pods, and patches with their answers."""
 
-    def __init__(self, *pods: object, refusing: int = 0) -> None:
+    def __init__(self, *pods: object, refusing: int = 0, lists: bool = True) -> None:
         self._pods = pods
         self._refusing = refusing
+        self._lists = lists
         self.listed = 0
         self.patched: list[str] = []
         self.credentials_read = 0
 
     def get(self, path: str, query: dict[str, str], *, silence: float) -> Response:
         self.listed += 1
+        if not self._lists:
+            return Answer(503, {"kind": "Status", "message": "too busy"})
         items = list(self._pods)
         return Answer(
             200, {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": items}
@@ -175,6 +178,18 @@ def test_a_401_has_the_credentials_read_again_before_the_next_try(
         store.replace_runtime_classes([GVISOR])
         until(lambda: api.patched == ["web"])
     assert api.credentials_read == 1
+
+
+def test_while_waiting_pods_can_t_be_listed_others_are_woken() -> None:
+    """A list of all pods may be refused for long where a patch is not."""
+    store, api = SnapshotStore(), Api(lists=False)
+    store.replace_all([Node("n1", {"sandbox": "gvisor"})], [])
+    with requeueing(store, api) as refused:
+        until(lambda: api.listed == 1)
+        refused.refuse(Pod("default", "web", "uid-web", "gvisor"))
+        store.replace_runtime_classes([GVISOR])
+        until(lambda: api.patched == ["web"])
+        until(lambda: api.listed == 2)
 
 
 def test_a_thread_with_nothing_to_do_does_nothing() -> None:
