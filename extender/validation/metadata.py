@@ -6,7 +6,6 @@ pkg/apis/meta/v1/validation/validation.go ValidateManagedFields.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from extender.validation.field_errors import (
     FieldError,
@@ -45,20 +44,15 @@ _MANAGED_FIELDS_TEXTS = ("manager", "operation", "apiVersion", "fieldsType", "su
 
 @dataclass(frozen=True, slots=True)
 class ObjectMeta:
-    """The parts of an object's metadata that are validated; "" and None stand for absent ones.
+    """The parts of an object's metadata that are validated; "" stands for an absent one.
 
-    The times are in UTC; an owner is a dict in the order of its Go type.
+    An owner is a dict in the order of its Go type.
     """
 
     name: str
     generate_name: str
     namespace: str
-    uid: str
-    resource_version: str
     generation: int
-    creation_timestamp: datetime | None
-    deletion_timestamp: datetime | None
-    deletion_grace_period_seconds: int | None
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     owner_references: list[dict[str, object]]
@@ -67,26 +61,26 @@ class ObjectMeta:
 
 
 def decode_metadata(value: object, field: str) -> ObjectMeta:
-    """Read ObjectMeta from decoded JSON. Raises FieldTypeError."""
+    """Read ObjectMeta from decoded JSON. Raises FieldTypeError, also for a field left out here."""
     raw = read_object(value, field)
 
     def text(name: str) -> str:
         return read_text(raw.get(name), f"{field}.{name}")
 
-    def time(name: str) -> datetime | None:
-        return read_time(raw.get(name), f"{field}.{name}")
+    def integer(name: str) -> int:
+        return read_integer(raw.get(name), f"{field}.{name}") or 0
 
-    grace = "deletionGracePeriodSeconds"
+    name, generate_name, namespace = text("name"), text("generateName"), text("namespace")
+    text("uid"), text("resourceVersion")
+    generation = integer("generation")
+    for time in ("creationTimestamp", "deletionTimestamp"):
+        read_time(raw.get(time), f"{field}.{time}")
+    integer("deletionGracePeriodSeconds")
     return ObjectMeta(
-        name=text("name"),
-        generate_name=text("generateName"),
-        namespace=text("namespace"),
-        uid=text("uid"),
-        resource_version=text("resourceVersion"),
-        generation=read_integer(raw.get("generation"), f"{field}.generation") or 0,
-        creation_timestamp=time("creationTimestamp"),
-        deletion_timestamp=time("deletionTimestamp"),
-        deletion_grace_period_seconds=read_integer(raw.get(grace), f"{field}.{grace}"),
+        name=name,
+        generate_name=generate_name,
+        namespace=namespace,
+        generation=generation,
         labels=read_text_map(raw.get("labels"), f"{field}.labels"),
         annotations=read_text_map(raw.get("annotations"), f"{field}.annotations"),
         owner_references=_decode_owners(raw.get("ownerReferences"), f"{field}.ownerReferences"),

@@ -54,7 +54,6 @@ class _Scanned(NamedTuple):
     sign: str
     whole: str
     fraction: str
-    suffix: str
     notation: _Notation
 
     @property
@@ -153,10 +152,9 @@ def _scan(text: str) -> _Scanned:
     match = _SCAN.fullmatch(text) if text else None
     if match is None:
         raise ValueError(_FORMAT_FAULT)
-    whole, fraction, suffix = match["whole"] or "0", match["fraction"] or "", match["suffix"]
-    scanned = _Scanned(
-        match["number"], match["sign"], whole, fraction, suffix, _read_suffix(suffix)
-    )
+    whole, fraction = match["whole"] or "0", match["fraction"] or ""
+    notation = _read_suffix(match["suffix"])
+    scanned = _Scanned(match["number"], match["sign"], whole, fraction, notation)
     if not scanned.fits_int64 and not scanned.number.strip("+-."):
         raise ValueError(_NUMERIC_FAULT)
     return scanned
