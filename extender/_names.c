@@ -27,20 +27,18 @@
 #define MIN_SLOTS 16
 #define HUGE_PAGE ((size_t)1 << 21)
 
-/* What of a name is found first; the rest stands in the text. 65,000 names have a megabyte of
- * these, which is half of what a processor keeps near. */
+/* A name is its hash: 64 bits, by keys that nobody outside of this process knows. That two of
+ * 65,000 names have the same one is as likely as 1 in 10^10, and that an unknown name has that of a
+ * known one, 1 in 10^14. To compare the texts too would double the time of a look-up, since each
+ * stands elsewhere in memory (docs/decisions/0015-names-by-their-hashes.md). */
 typedef struct {
-    uint32_t hash;  /* the upper half; the lower half chose the slot */
-    uint32_t place; /* in the text, EMPTY or DELETED */
+    uint64_t hash;
+    uint32_t id; /* EMPTY, DELETED, or the name's */
+    uint32_t unused;
 } Slot;
 
-/* In the text, the name right behind it. */
-typedef struct {
-    uint32_t id;
-    uint32_t length;
-} Entry;
-
-enum { EMPTY = 0, DELETED = 1, FIRST_PLACE = 2 };
+enum { EMPTY = 0 };
+#define DELETED UINT32_MAX
 
 typedef struct {
     PyObject_HEAD
@@ -48,8 +46,6 @@ typedef struct {
     uint32_t mask;   /* slots - 1, a power of two less one */
     uint32_t live;
     uint32_t filled; /* live and deleted */
-    char *text;      /* entries, one behind the other */
-    size_t text_length, text_capacity;
 } NameTable;
 
 /* Memory for what is read at random, in huge pages where there are any: of 65,000 names in small
@@ -75,23 +71,20 @@ static uint64_t word_at(const char *place)
     return word;
 }
 
-/* Where a hash begins, and the odd numbers it multiplies by: drawn once a process. Whoever may
- * create nodes could else choose names that all land in one place of a table. */
-static uint64_t seeds[3];
+/* The keys of the hashes, drawn once a process. Whoever may create nodes could else choose names
+ * that all land in one place of a table, or have one hash. */
+static uint64_t keys[7];
 
-static int draw_seeds(void)
+static int draw_keys(void)
 {
     char *drawn;
     Py_ssize_t length;
     PyObject *os = PyImport_ImportModule("os");
     PyObject *bytes = os == NULL ? NULL : PyObject_CallMethod(os, "urandom", "n",
-                                                             (Py_ssize_t)sizeof(seeds));
+                                                             (Py_ssize_t)sizeof(keys));
     int result = bytes == NULL ? -1 : PyBytes_AsStringAndSize(bytes, &drawn, &length);
-    if (result == 0 && length == (Py_ssize_t)sizeof(seeds)) {
-        memcpy(seeds, drawn, sizeof(seeds));
-        seeds[1] |= 1;
-        seeds[2] |= 1;
-    }
+    if (result == 0 && length == (Py_ssize_t)sizeof(keys))
+        memcpy(keys, drawn, sizeof(keys));
     Py_XDECREF(bytes);
     Py_XDECREF(os);
     return result;
@@ -114,39 +107,40 @@ static uint64_t fold(uint64_t a, uint64_t b)
 #endif
 }
 
+/* Sixteen bytes as one number; `i` chooses the keys. */
+static uint64_t mix(const char *place, int i, uint64_t more)
+{
+    return fold(word_at(place) ^ keys[i], word_at(place + 8) ^ keys[i + 1] ^ more);
+}
+
 static uint64_t hash_name(const char *name, size_t length)
 {
-    uint64_t hash = seeds[0] + length * 0x9e3779b97f4a7c15ULL, word = 0;
-    if (length >= 8) {
-        const char *last = name + length - 8;
-        for (; name < last; name += 8)
-            hash = fold(hash ^ word_at(name), seeds[1]);
-        word = word_at(last); /* some of it once more, rather than a word that is not full */
-    } else {
-        memcpy(&word, name, length);
+    uint64_t hash = keys[6] + length * 0x9e3779b97f4a7c15ULL;
+    if (length - 16 <= 32) {
+        /* Most names. Blocks may overlap, so that no branch depends on the length: to guess it
+         * wrong would take longer than all the rest. */
+        size_t last = length - 16, middle = last < 16 ? last : 16;
+        uint64_t rest = mix(name + middle, 2, 0) + mix(name + last, 4, 0);
+        return fold(mix(name, 0, hash), rest ^ hash);
     }
-    return fold(hash ^ word, seeds[2]);
+    if (length < 16) {
+        uint64_t words[2] = {0, 0};
+        memcpy(words, name, length);
+        return fold(words[0] ^ keys[0], words[1] ^ keys[1] ^ hash);
+    }
+    const char *last = name + length - 16;
+    for (; name < last; name += 16)
+        hash = mix(name, 0, hash);
+    return fold(mix(last, 2, hash), hash ^ keys[4]);
 }
 
-static Entry entry_at(const NameTable *table, uint32_t place)
-{
-    Entry entry;
-    memcpy(&entry, table->text + place, sizeof(entry));
-    return entry;
-}
-
-/* The slot that has the name, or the empty one at which the search for it ended. There always is
+/* The slot that has the hash, or the empty one at which the search for it ended. There always is
  * an empty slot: at most two thirds are filled. */
-static Slot *find(const NameTable *table, const char *name, size_t length, uint64_t hash)
+static Slot *find(const NameTable *table, uint64_t hash)
 {
-    uint32_t at = (uint32_t)hash & table->mask;
-    for (;; at = (at + 1) & table->mask) {
+    for (uint32_t at = (uint32_t)hash & table->mask;; at = (at + 1) & table->mask) {
         Slot *slot = &table->slots[at];
-        if (slot->place == EMPTY)
-            return slot;
-        if (slot->hash == (uint32_t)(hash >> 32) && slot->place != DELETED
-            && entry_at(table, slot->place).length == length
-            && memcmp(table->text + slot->place + sizeof(Entry), name, length) == 0)
+        if (slot->id == EMPTY || (slot->hash == hash && slot->id != DELETED))
             return slot;
     }
 }
@@ -157,16 +151,8 @@ static int rebuild(NameTable *table)
     uint64_t wanted = MIN_SLOTS;
     while (wanted < (uint64_t)table->live * 2 + 2)
         wanted *= 2;
-    size_t text_length = FIRST_PLACE;
-    for (uint64_t i = 0; table->slots != NULL && i <= table->mask; i++)
-        if (table->slots[i].place >= FIRST_PLACE)
-            text_length += sizeof(Entry) + entry_at(table, table->slots[i].place).length;
-    size_t text_capacity = text_length + text_length / 2 + 1024;
-    Slot *slots = allocate(wanted * sizeof(Slot));
-    char *text = allocate(text_capacity);
-    if (slots == NULL || text == NULL || wanted > UINT32_MAX / 2) {
-        free(slots);
-        free(text);
+    Slot *slots = wanted > UINT32_MAX / 2 ? NULL : allocate(wanted * sizeof(Slot));
+    if (slots == NULL) {
         PyErr_NoMemory();
         return -1;
     }
@@ -174,28 +160,13 @@ static int rebuild(NameTable *table)
     NameTable grown = *table;
     grown.slots = slots;
     grown.mask = (uint32_t)(wanted - 1);
-    grown.text = text;
-    grown.text_length = FIRST_PLACE;
-    for (uint64_t i = 0; table->slots != NULL && i <= table->mask; i++) {
-        const Slot *old = &table->slots[i];
-        if (old->place < FIRST_PLACE)
-            continue;
-        size_t length = entry_at(table, old->place).length;
-        const char *name = table->text + old->place + sizeof(Entry);
-        Slot *slot = find(&grown, name, length, hash_name(name, length));
-        slot->hash = old->hash;
-        slot->place = (uint32_t)grown.text_length;
-        memcpy(text + grown.text_length, table->text + old->place, sizeof(Entry) + length);
-        grown.text_length += sizeof(Entry) + length;
-    }
+    for (uint64_t i = 0; table->slots != NULL && i <= table->mask; i++)
+        if (table->slots[i].id != EMPTY && table->slots[i].id != DELETED)
+            *find(&grown, table->slots[i].hash) = table->slots[i];
     free(table->slots);
-    free(table->text);
     table->slots = slots;
     table->mask = grown.mask;
     table->filled = table->live;
-    table->text = text;
-    table->text_length = grown.text_length;
-    table->text_capacity = text_capacity;
     return 0;
 }
 
@@ -216,7 +187,6 @@ static void table_dealloc(NameTable *table)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)table);
     free(table->slots);
-    free(table->text);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(table);
     Py_DECREF(type);
 }
@@ -228,36 +198,19 @@ static PyObject *table_set(NameTable *table, PyObject *args)
     unsigned long id;
     if (!PyArg_ParseTuple(args, "y#k:set", &name, &length, &id))
         return NULL;
-    if (length > UINT16_MAX || id > UINT32_MAX) {
-        PyErr_SetString(PyExc_ValueError, "a name or an id is out of range");
+    if (id == EMPTY || id >= DELETED) {
+        PyErr_SetString(PyExc_ValueError, "the id is out of range");
         return NULL;
     }
-    size_t needed = sizeof(Entry) + (size_t)length;
-    int is_full = (uint64_t)table->filled * 3 >= (uint64_t)table->mask * 2;
-    if ((is_full || table->text_length + needed > table->text_capacity) && rebuild(table) < 0)
+    if ((uint64_t)table->filled * 3 >= (uint64_t)table->mask * 2 && rebuild(table) < 0)
         return NULL;
-    /* A rebuilt table has room for half as much text again, but perhaps not for a long name. */
-    if (table->text_length + needed > table->text_capacity) {
-        size_t capacity = table->text_length * 2 + needed;
-        char *text = realloc(table->text, capacity);
-        if (text == NULL)
-            return PyErr_NoMemory();
-        table->text = text;
-        table->text_capacity = capacity;
-    }
-    if (table->text_length + needed > UINT32_MAX)
-        return PyErr_NoMemory();
     uint64_t hash = hash_name(name, (size_t)length);
-    Slot *slot = find(table, name, (size_t)length, hash);
-    Entry entry = {(uint32_t)id, (uint32_t)length};
-    if (slot->place == EMPTY) {
-        *slot = (Slot){(uint32_t)(hash >> 32), (uint32_t)table->text_length};
-        memcpy(table->text + table->text_length + sizeof(entry), name, (size_t)length);
-        table->text_length += needed;
+    Slot *slot = find(table, hash);
+    if (slot->id == EMPTY) {
         table->live++;
         table->filled++;
     }
-    memcpy(table->text + slot->place, &entry, sizeof(entry));
+    *slot = (Slot){hash, (uint32_t)id, 0};
     Py_RETURN_NONE;
 }
 
@@ -267,9 +220,9 @@ static PyObject *table_discard(NameTable *table, PyObject *args)
     Py_ssize_t length;
     if (!PyArg_ParseTuple(args, "y#:discard", &name, &length))
         return NULL;
-    Slot *slot = find(table, name, (size_t)length, hash_name(name, (size_t)length));
-    if (slot->place != EMPTY) {
-        slot->place = DELETED;
+    Slot *slot = find(table, hash_name(name, (size_t)length));
+    if (slot->id != EMPTY) {
+        slot->id = DELETED;
         table->live--;
     }
     Py_RETURN_NONE;
@@ -282,108 +235,116 @@ static PyObject *table_copy(NameTable *table, PyObject *unused)
     NameTable *copy = (NameTable *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (copy == NULL)
         return NULL;
-    size_t slots = ((size_t)table->mask + 1) * sizeof(Slot);
-    copy->slots = allocate(slots);
-    copy->text = allocate(table->text_capacity);
-    if (copy->slots == NULL || copy->text == NULL) {
+    size_t size = ((size_t)table->mask + 1) * sizeof(Slot);
+    copy->slots = allocate(size);
+    if (copy->slots == NULL) {
         Py_DECREF(copy);
         return PyErr_NoMemory();
     }
-    memcpy(copy->slots, table->slots, slots);
-    memcpy(copy->text, table->text, table->text_length);
+    memcpy(copy->slots, table->slots, size);
     copy->mask = table->mask;
     copy->live = table->live;
     copy->filled = table->filled;
-    copy->text_length = table->text_length;
-    copy->text_capacity = table->text_capacity;
     return (PyObject *)copy;
 }
 
-/* Goes through the quotes of a text, each of which must belong to a separator. */
-typedef struct {
-    const char *text;
-    size_t length;
-    uint32_t *ends; /* room for length / SEPARATOR_LENGTH */
-    Py_ssize_t count;
-    size_t opening; /* where the quote that ends a separator must be; 0 outside of one */
-} Walk;
+/* At most, of one block more than can be right. */
+#define BLOCK 64
+#define ROOM_FOR_ENDS(length) ((length) / SEPARATOR_LENGTH + 1 + BLOCK)
 
-/* Notes the next quote; 0 if it belongs to no separator. */
-static int note_quote(Walk *walk, size_t quote)
+/* Notes where the names before a separator end, as offsets from the text's begin, and where the
+ * text does; returns how many. -1 for a text that isn't names and separators: ASCII that stands for
+ * itself in a JSON string, no control character, no backslash, no other quotes. There must be a
+ * byte behind the text, and ROOM_FOR_ENDS(length). */
+static Py_ssize_t find_ends(const char *text, size_t length, uint32_t *ends)
 {
-    if (walk->opening != 0) {
-        int is_opening = quote == walk->opening;
-        walk->opening = 0;
-        return is_opening;
-    }
-    walk->opening = quote + SEPARATOR_LENGTH - 1;
-    if (walk->opening >= walk->length || walk->text[quote + 1] != ',')
-        return 0;
-    walk->ends[walk->count++] = (uint32_t)quote;
-    return 1;
-}
-
-/* Notes where the names before a separator end, as offsets from the text's begin. 0 for a text that
- * isn't names and separators: ASCII that stands for itself in a JSON string, no control character,
- * no backslash, no other quotes. */
-static int find_ends(Walk *walk)
-{
-    size_t i = 0;
+    uint32_t *next = ends;
+    size_t i = 0, opening = 0; /* the quote that ends a separator; 0 outside of one */
+    unsigned char odd_byte = 0;
 #ifdef __SSE2__
     const __m128i blank = _mm_set1_epi8(' '), backslash = _mm_set1_epi8('\\');
     const __m128i quote = _mm_set1_epi8('"');
     __m128i odd = _mm_setzero_si128();
-    for (; i + 16 <= walk->length; i += 16) {
-        __m128i bytes = _mm_loadu_si128((const __m128i *)(walk->text + i));
-        /* As signed numbers what is not ASCII is below zero. */
-        odd = _mm_or_si128(odd, _mm_cmplt_epi8(bytes, blank));
-        odd = _mm_or_si128(odd, _mm_cmpeq_epi8(bytes, backslash));
-        for (unsigned found = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, quote));
-             found != 0; found &= found - 1)
-            if (!note_quote(walk, i + (size_t)__builtin_ctz(found)))
-                return 0;
+    uint64_t due = 0, bad = 0; /* quotes that must be next, counted from i; what was not as it must */
+    for (; i + BLOCK <= length; i += BLOCK) {
+        uint64_t found = 0;
+        for (int part = 0; part < BLOCK; part += 16) {
+            __m128i bytes = _mm_loadu_si128((const __m128i *)(text + i + part));
+            /* As signed numbers what is not ASCII is below zero. */
+            odd = _mm_or_si128(odd, _mm_cmplt_epi8(bytes, blank));
+            odd = _mm_or_si128(odd, _mm_cmpeq_epi8(bytes, backslash));
+            unsigned quotes = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, quote));
+            found |= (uint64_t)quotes << part;
+        }
+        bad |= due & ~found;
+        found &= ~due;
+        due = 0;
+        while (found != 0) {
+            unsigned at = (unsigned)__builtin_ctzll(found);
+            *next++ = (uint32_t)(i + at);
+            bad |= text[i + at + 1] != ',';
+            found &= found - 1;
+            if (at < BLOCK - 2) {
+                uint64_t second = (uint64_t)4 << at;
+                bad |= ~found & second;
+                found &= ~second;
+            } else {
+                due = (uint64_t)1 << (at - (BLOCK - 2));
+            }
+        }
+        if (bad)
+            return -1;
     }
     if (_mm_movemask_epi8(odd) != 0)
-        return 0;
+        return -1;
+    if (due)
+        opening = i + (unsigned)__builtin_ctzll(due);
 #endif
     /* The rest of it, or all where there is no SSE2. */
-    const char *place = walk->text + i, *end = walk->text + walk->length;
-    unsigned char odd_byte = 0;
-    for (const char *byte = place; byte < end; byte++)
-        odd_byte |= (unsigned char)(((unsigned char)*byte & 0x80) | (*byte < ' ') | (*byte == '\\'));
-    if (odd_byte)
-        return 0;
-    for (; (place = memchr(place, '"', (size_t)(end - place))) != NULL; place++)
-        if (!note_quote(walk, (size_t)(place - walk->text)))
-            return 0;
-    return walk->opening == 0;
+    for (; i < length; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        odd_byte |= (unsigned char)((byte & 0x80) | (byte < ' ') | (byte == '\\'));
+        if (byte != '"')
+            continue;
+        if (opening == 0 ? text[i + 1] != ',' : i != opening)
+            return -1;
+        if (opening == 0)
+            *next++ = (uint32_t)i;
+        opening = opening == 0 ? i + SEPARATOR_LENGTH - 1 : 0;
+    }
+    if (odd_byte || opening != 0)
+        return -1;
+    *next++ = (uint32_t)length;
+    return next - ends;
 }
 
 static PyObject *measure(PyObject *module, PyObject *args)
 {
     (void)module;
-    const char *buffer;
+    PyObject *bytes; /* and no other buffer: behind bytes there always is one more */
+    char *buffer;
     Py_ssize_t size, start, end;
-    if (!PyArg_ParseTuple(args, "y#nn:measure", &buffer, &size, &start, &end))
+    if (!PyArg_ParseTuple(args, "Snn:measure", &bytes, &start, &end)
+        || PyBytes_AsStringAndSize(bytes, &buffer, &size) < 0)
         return NULL;
     if (start < 0 || end < start || end > size || size > UINT32_MAX) {
         PyErr_SetString(PyExc_ValueError, "no such part of the buffer");
         return NULL;
     }
-    Walk walk = {buffer + start, (size_t)(end - start), NULL, 0, 0};
-    walk.ends = malloc((walk.length / SEPARATOR_LENGTH + 1) * sizeof(uint32_t));
-    if (walk.ends == NULL)
+    size_t length = (size_t)(end - start);
+    uint32_t *ends = malloc(ROOM_FOR_ENDS(length) * sizeof(uint32_t));
+    if (ends == NULL)
         return PyErr_NoMemory();
     PyObject *result = NULL;
-    if (find_ends(&walk)) {
-        walk.ends[walk.count++] = (uint32_t)walk.length;
-        result = PyBytes_FromStringAndSize((const char *)walk.ends,
-                                           walk.count * (Py_ssize_t)sizeof(uint32_t));
+    Py_ssize_t count = find_ends(buffer + start, length, ends);
+    if (count >= 0) {
+        result = PyBytes_FromStringAndSize((const char *)ends,
+                                           count * (Py_ssize_t)sizeof(uint32_t));
     } else {
         Py_INCREF(Py_None);
         result = Py_None;
     }
-    free(walk.ends);
+    free(ends);
     return result;
 }
 
@@ -452,10 +413,8 @@ static PyObject *tally(PyObject *module, PyObject *args)
     return result;
 }
 
-/* Some names on their way through the table. */
+/* Some names on their way through the table, by their hashes. */
 typedef struct {
-    const char *names[BATCH];
-    size_t lengths[BATCH];
     uint64_t hashes[BATCH];
     int n;
 } Batch;
@@ -468,23 +427,9 @@ static void fetch_slots(const NameTable *table, const Run *run, Py_ssize_t from,
     batch->n = run->count - from < BATCH ? (int)(run->count - from) : BATCH;
     for (int i = 0; i < batch->n; i++) {
         size_t end = end_of(run, from + i);
-        batch->names[i] = run->text + *begin;
-        batch->lengths[i] = end - *begin;
-        batch->hashes[i] = hash_name(batch->names[i], batch->lengths[i]);
+        batch->hashes[i] = hash_name(run->text + *begin, end - *begin);
         __builtin_prefetch(&table->slots[(uint32_t)batch->hashes[i] & table->mask]);
         *begin = end + SEPARATOR_LENGTH;
-    }
-}
-
-/* Has the entries of their first slots fetched. */
-static void fetch_entries(const NameTable *table, const Batch *batch)
-{
-    for (int i = 0; i < batch->n; i++) {
-        /* Numbers, not pointers: where the slot is empty there need not be so much text. */
-        uintptr_t entry = (uintptr_t)table->text
-                          + table->slots[(uint32_t)batch->hashes[i] & table->mask].place;
-        __builtin_prefetch((const void *)entry);
-        __builtin_prefetch((const void *)(entry + sizeof(Entry) + batch->lengths[i] - 1));
     }
 }
 
@@ -508,27 +453,31 @@ static PyObject *table_translate(NameTable *table, PyObject *args)
     Batch batches[2];
     size_t begin = 0;
     fetch_slots(table, &run, 0, &begin, &batches[0]);
-    fetch_entries(table, &batches[0]);
     for (Py_ssize_t done = 0; done < run.count; done += BATCH) {
         const Batch *batch = &batches[done / BATCH & 1];
         Batch *next = &batches[(done / BATCH + 1) & 1];
-        /* While the one batch is compared, what the next one needs is on its way. */
+        /* While the one batch is looked up, the slots of the next one are on their way. */
         fetch_slots(table, &run, done + batch->n, &begin, next);
         for (int i = 0; i < batch->n; i++) {
-            const Slot *slot = find(table, batch->names[i], batch->lengths[i], batch->hashes[i]);
-            uint32_t id = slot->place != EMPTY ? entry_at(table, slot->place).id : 0;
+            uint32_t id = find(table, batch->hashes[i])->id;
             answers[done + i] = codes[id < (uint64_t)n_codes ? id : 0];
         }
-        fetch_entries(table, next);
     }
     return result;
 }
 
-/* What follows each code's names: a separator for code 0, else one of a tuple of bytes. */
+/* How much is copied at once. A copy of fixed length takes a few instructions, and no guess at
+ * which branch comes next; what is copied too much, the next copy overwrites. */
+#define STRIDE 48
+#define SHORT 256 /* names up to this are copied so */
+
+/* What follows the names of each code from 1 on. */
 typedef struct {
-    const char *texts[MAX_CODES];
+    const char *texts[MAX_CODES]; /* with `width` bytes each, that of code 0 as well */
     size_t lengths[MAX_CODES];
     Py_ssize_t count;
+    size_t width; /* the longest one's, in whole strides */
+    char *memory;
 } Endings;
 
 /* -1 with an exception set if there are too many, or one is no bytes, or shorter than what is to
@@ -536,26 +485,109 @@ typedef struct {
 static int read_endings(Endings *endings, PyObject *tuple, Py_ssize_t cut)
 {
     Py_ssize_t n = PyTuple_Size(tuple);
+    *endings = (Endings){.count = n + 1};
     if (n > MAX_CODES - 1) {
         PyErr_SetString(PyExc_ValueError, "too many endings");
         return -1;
     }
-    endings->texts[0] = "\",\"";
-    endings->lengths[0] = SEPARATOR_LENGTH;
-    endings->count = n + 1;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        char *text;
-        Py_ssize_t length;
-        if (PyBytes_AsStringAndSize(PyTuple_GetItem(tuple, i), &text, &length) < 0)
+    for (Py_ssize_t i = 1; i <= n; i++) {
+        Py_ssize_t length = PyBytes_Size(PyTuple_GetItem(tuple, i - 1));
+        if (length < 0)
             return -1;
         if (cut < 0 || length < cut) {
             PyErr_SetString(PyExc_ValueError, "more is to be cut than there is");
             return -1;
         }
-        endings->texts[i + 1] = text;
-        endings->lengths[i + 1] = (size_t)length;
+        endings->lengths[i] = (size_t)length;
+        while (endings->width < (size_t)length)
+            endings->width += STRIDE;
+    }
+    endings->memory = calloc((size_t)n + 1, endings->width + 1);
+    if (endings->memory == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i <= n; i++) {
+        char *place = endings->memory + (size_t)i * endings->width;
+        endings->texts[i] = place;
+        if (i)
+            memcpy(place, PyBytes_AsString(PyTuple_GetItem(tuple, i - 1)), endings->lengths[i]);
     }
     return 0;
+}
+
+/* In whole strides, at least one. */
+static void copy_strides(char *to, const char *from, size_t length)
+{
+    size_t done = 0;
+    do {
+        memcpy(to + done, from + done, STRIDE);
+        done += STRIDE;
+    } while (done < length);
+}
+
+static char *copy(char *to, const char *limit, const char *from, size_t length)
+{
+    if (length > (size_t)(limit - to))
+        length = (size_t)(limit - to);
+    memcpy(to, from, length);
+    return to + length;
+}
+
+/* Where names and what follows them are copied to: those of code 0 to the first place, others to
+ * the second. */
+typedef struct {
+    char *places[2];
+    const char *limits[2];
+    size_t spare; /* what a short name and its ending may take, copied in strides */
+    char *dump;   /* so many bytes that nobody reads */
+} Parts;
+
+static void copy_names(Parts *parts, const Run *run, size_t readable, const unsigned char *codes,
+                       const Endings *endings)
+{
+    char *passing = parts->places[0], *refused = parts->places[1], *dump = parts->dump;
+    size_t begin = 0, spare = parts->spare;
+    for (Py_ssize_t i = 0; i < run->count; i++) {
+        unsigned char code = codes[i];
+        const char *name = run->text + begin, *ending = endings->texts[code];
+        size_t end = end_of(run, i), length = end - begin, more = endings->lengths[code];
+        char *to_passing = (size_t)(parts->limits[0] - passing) >= spare ? passing : dump;
+        char *to_refused = (size_t)(parts->limits[1] - refused) >= spare ? refused : dump;
+        if (length <= SHORT && readable - begin >= spare && (code ? to_refused : to_passing) != dump) {
+            /* To both places, and the one stays where it is: no branch depends on the code. */
+            copy_strides(to_passing, name, length + SEPARATOR_LENGTH);
+            copy_strides(to_refused, name, length);
+            for (size_t done = 0; done < endings->width; done += STRIDE)
+                memcpy(to_refused + length + done, ending + done, STRIDE);
+            passing += code ? 0 : length + SEPARATOR_LENGTH;
+            refused += code ? length + more : 0;
+        } else if (code) {
+            refused = copy(refused, parts->limits[1], name, length);
+            refused = copy(refused, parts->limits[1], ending, more);
+        } else {
+            passing = copy(passing, parts->limits[0], name, length);
+            passing = copy(passing, parts->limits[0], "\",\"", SEPARATOR_LENGTH);
+        }
+        begin = end + SEPARATOR_LENGTH;
+    }
+}
+
+/* How much is to be copied to each place; 0 if a code has no ending. */
+static int measure_parts(const Run *run, const unsigned char *codes, const Endings *endings,
+                         size_t sizes[2])
+{
+    size_t begin = 0, highest = 0;
+    sizes[0] = sizes[1] = 0;
+    for (Py_ssize_t i = 0; i < run->count; i++) {
+        unsigned char code = codes[i];
+        size_t end = end_of(run, i), length = end - begin;
+        sizes[0] += code ? 0 : length + SEPARATOR_LENGTH;
+        sizes[1] += code ? length + endings->lengths[code] : 0;
+        highest = code > highest ? code : highest;
+        begin = end + SEPARATOR_LENGTH;
+    }
+    return highest < (size_t)endings->count;
 }
 
 static PyObject *part(PyObject *module, PyObject *args)
@@ -564,60 +596,39 @@ static PyObject *part(PyObject *module, PyObject *args)
     const char *buffer, *ends;
     const unsigned char *codes;
     Py_ssize_t size, start, ends_size, n_codes, cut;
-    PyObject *tuple;
+    PyObject *tuple, *written[2] = {NULL, NULL}, *result = NULL;
     Run run;
     Endings endings;
+    size_t sizes[2];
     if (!PyArg_ParseTuple(args, "y#ny#y#O!n:part", &buffer, &size, &start, &ends, &ends_size,
                           &codes, &n_codes, &PyTuple_Type, &tuple, &cut)
         || open_run(&run, buffer, size, start, ends, ends_size) < 0
         || read_endings(&endings, tuple, cut) < 0)
         return NULL;
-    if (n_codes != run.count) {
-        PyErr_SetString(PyExc_ValueError, "there must be a code for each name");
+    if (n_codes != run.count || !measure_parts(&run, codes, &endings, sizes)) {
+        PyErr_SetString(PyExc_ValueError, "there must be a code with an ending for each name");
+        free(endings.memory);
         return NULL;
-    }
-    size_t sizes[2] = {0, 0}, begin = 0;
-    for (Py_ssize_t i = 0; i < run.count; i++) {
-        unsigned char code = codes[i];
-        size_t end = end_of(&run, i);
-        if (code >= endings.count) {
-            PyErr_SetString(PyExc_ValueError, "no such ending");
-            return NULL;
-        }
-        sizes[code != 0] += end - begin + endings.lengths[code];
-        begin = end + SEPARATOR_LENGTH;
     }
     sizes[0] -= sizes[0] ? SEPARATOR_LENGTH : 0;
     sizes[1] -= sizes[1] ? (size_t)cut : 0;
-    PyObject *written[2] = {NULL, NULL};
-    char *places[2];
-    const char *limits[2];
+    Parts parts = {.spare = SHORT + 2 * STRIDE + endings.width};
+    parts.dump = malloc(parts.spare);
     for (int i = 0; i < 2; i++) {
         written[i] = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)sizes[i]);
-        if (written[i] == NULL) {
-            Py_XDECREF(written[0]);
-            return NULL;
-        }
-        places[i] = PyBytes_AsString(written[i]);
-        limits[i] = places[i] + sizes[i];
+        if (written[i] == NULL || parts.dump == NULL)
+            goto done;
+        parts.places[i] = PyBytes_AsString(written[i]);
+        parts.limits[i] = parts.places[i] + sizes[i];
     }
-    begin = 0;
-    for (Py_ssize_t i = 0; i < run.count; i++) {
-        unsigned char code = codes[i];
-        int which = code != 0;
-        size_t end = end_of(&run, i), length = endings.lengths[code];
-        char *place = places[which] + (end - begin);
-        memcpy(places[which], run.text + begin, end - begin);
-        if (length > (size_t)(limits[which] - place))
-            length = (size_t)(limits[which] - place); /* the last one's */
-        memcpy(place, endings.texts[code], length);
-        places[which] = place + length;
-        begin = end + SEPARATOR_LENGTH;
-    }
-    PyObject *result = PyTuple_Pack(2, written[0], written[1]);
-    Py_DECREF(written[0]);
-    Py_DECREF(written[1]);
-    return result;
+    copy_names(&parts, &run, (size_t)(size - start), codes, &endings);
+    result = PyTuple_Pack(2, written[0], written[1]);
+done:
+    Py_XDECREF(written[0]);
+    Py_XDECREF(written[1]);
+    free(parts.dump);
+    free(endings.memory);
+    return result != NULL || PyErr_Occurred() ? result : PyErr_NoMemory();
 }
 
 static PyMethodDef table_methods[] = {
@@ -653,7 +664,7 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__names(void)
 {
     static int is_seeded; /* a table in use goes by the seeds it was filled with */
-    if (!is_seeded && draw_seeds() < 0)
+    if (!is_seeded && draw_keys() < 0)
         return NULL;
     is_seeded = 1;
     PyObject *module = PyModule_Create(&definition);

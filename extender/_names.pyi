@@ -1,5 +1,5 @@
 class NameTable:
-    """Name → number, in memory of its own."""
+    """Name → number, from 1 to 2**32 - 2, in memory of its own; a name is known by its hash."""
 
     def set(self, name: bytes, number: int, /) -> None: ...
     def discard(self, name: bytes, /) -> None: ...
