@@ -8,8 +8,7 @@ from typing import Final
 from extender.checks.finding import Finding, Severity
 from extender.checks.template_fields import Found, Template
 from extender.objects import Pod, RuntimeClass, Taint
-from extender.predicates.node_checks import Policy
-from extender.predicates.tolerations import TolerationSet
+from extender.predicates.node_checks import Policy, tolerations_together
 from extender.reasons import shown
 from extender.snapshot import Snapshot
 from extender.verbs.explain.candidate_nodes import nodes_of
@@ -53,11 +52,8 @@ class Placing:
     ) -> tuple[Taint, ...]:
         """The taints of a node that neither pod nor class tolerates."""
         shape = self._snapshot.shape(name)
-        own = TolerationSet(
-            (*pod.tolerations, *(runtime_class.tolerations if runtime_class else ())),
-            comparison_operators=self._policy.comparison_operators,
-        )
-        return tuple(each for each in shape.taints if not own.tolerates(each)) if shape else ()
+        both = tolerations_together(pod, runtime_class, self._policy)
+        return tuple(each for each in shape.taints if not both.tolerates(each)) if shape else ()
 
     def hanging(
         self,

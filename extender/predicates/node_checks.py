@@ -195,6 +195,16 @@ def _feature_checks(
         yield lambda shape: feature_reason(runtime_class, shape, needed)
 
 
+def tolerations_together(
+    pod: Pod, runtime_class: RuntimeClass | None, policy: Policy
+) -> TolerationSet:
+    """The tolerations of a pod and of its class, as admission merges them."""
+    return TolerationSet(
+        (*pod.tolerations, *(runtime_class.tolerations if runtime_class else ())),
+        comparison_operators=policy.comparison_operators,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Requirements:
     """The requirements on a node, compiled for many nodes: tolerations, and the checks in order.
@@ -208,10 +218,7 @@ class Requirements:
     @classmethod
     def of(cls, pod: Pod, runtime_class: RuntimeClass | None, policy: Policy) -> "Requirements":
         """The requirements of a pod and its class, with the tolerations of both."""
-        tolerations = TolerationSet(
-            (*pod.tolerations, *(runtime_class.tolerations if runtime_class else ())),
-            comparison_operators=policy.comparison_operators,
-        )
+        tolerations = tolerations_together(pod, runtime_class, policy)
         handlers = policy.handler_check
         of_class = (
             _class_checks(runtime_class, tolerations, handlers, with_conditions=True)

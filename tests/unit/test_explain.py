@@ -25,6 +25,7 @@ PODS: Final = list(yaml.safe_load_all((RECORDED / "admission" / "pods.yaml").rea
 ADMITTED: Final = json.loads((RECORDED / "in-tree-admission" / "admitted.json").read_text())
 
 FEATURES: Final = Handler("", True, True)
+USUAL: Final = Policy()
 
 
 def recorded_classes() -> dict[str, RuntimeClass]:
@@ -37,11 +38,13 @@ def pod_of(document: Any) -> Pod:
     return explained_pod_of(decode(orjson.dumps(document), RawPod))
 
 
-def explained(pod: Pod, nodes: list[Node], classes: dict[str, RuntimeClass]) -> Explanation:
+def explained(
+    pod: Pod, nodes: list[Node], classes: dict[str, RuntimeClass], policy: Policy = USUAL
+) -> Explanation:
     store = SnapshotStore()
     store.replace_all(nodes, classes.values())
     runtime_class = store.snapshot.runtime_classes.get(pod.runtime_class_name)
-    return explain(pod, runtime_class, nodes_of(store.snapshot), Policy())
+    return explain(pod, runtime_class, nodes_of(store.snapshot), policy)
 
 
 def reasons(explanation: Explanation) -> dict[str, tuple[Code, Origin, list[bytes]]]:
@@ -431,6 +434,17 @@ def test_a_taint_that_says_how_a_node_is_comes_from_the_node_and_not_from_the_cl
     assert {(each.origin, tuple(each.nodes)) for each in found} == {
         (Origin.NODE, (b"broken", b"kept-and-broken"))
     }
+
+
+def test_what_a_comparison_tolerates_is_no_cause() -> None:
+    ready = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
+    node = Node("n1", taints=(Taint("level", "5", "NoSchedule"), ready))
+    pod = Pod(runtime_class_name="kata", tolerations=(Toleration("level", "Gt", "3"),))
+    classes = {"kata": RuntimeClass("kata", "kata")}
+    for compared, origin in ((True, Origin.NODE), (False, Origin.RUNTIME_CLASS)):
+        policy = Policy(comparison_operators=compared)
+        (reason,) = explained(pod, [node], classes, policy).reasons
+        assert (reason.origin, compared) == (origin, "not-ready" in reason.text)
 
 
 def test_a_pod_that_asks_for_many_labels_is_explained_as_soon_as_one_that_asks_for_few() -> None:

@@ -143,7 +143,7 @@ def explain(
         runtime_class,
         len(candidates.names),
         judged.verdicts.passing(candidates.names),
-        _group(pod, runtime_class, candidates, judged.verdicts, fit),
+        _group(pod, runtime_class, candidates, judged.verdicts, fit, policy),
         requirements_of(pod, runtime_class, policy, request),
         [*warnings_of_rules(pod, rules), *warnings_of(pod, runtime_class, findings)],
         state_sentences(pod.state, _reason_there(pod.state.node_name, judged.verdicts, candidates)),
@@ -310,6 +310,7 @@ def _group(
     candidates: Candidates,
     verdicts: Verdicts,
     fit: StaticFit | None,
+    policy: Policy,
 ) -> Sequence[ReasonGroup]:
     """The refused nodes by text, and within one text by cause, which plain texts don't show."""
     example = dict(zip(verdicts.codes, candidates.ids, strict=True))
@@ -328,7 +329,7 @@ def _group(
             if origin is None:
                 shape_id = example[code]
                 shape = candidates.shapes[shape_id] if shape_id else None
-                origin = class_part_origin(reason.code, pod, runtime_class, shape)
+                origin = class_part_origin(reason.code, pod, runtime_class, shape, policy)
             causes.setdefault((reason.code, origin), []).append(code)
         for (short, origin), codes in causes.items():
             nodes = verdicts.select(candidates.names, codes)

@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Final
 
 from extender.objects import Pod, RuntimeClass, Toleration
-from extender.predicates.node_checks import is_condition_taint
+from extender.predicates.node_checks import Policy, is_condition_taint, tolerations_together
 from extender.predicates.node_selector import missing_labels
 from extender.predicates.shape_parts import requirements_in
-from extender.predicates.tolerations import TolerationSet, find_untolerated_taint
+from extender.predicates.tolerations import find_untolerated_taint
 from extender.reasons import Code
 from extender.shape import Shape
 
@@ -59,22 +59,26 @@ def carries_terms(pod: Pod, runtime_class: RuntimeClass) -> bool:
     )
 
 
-def _is_state(pod: Pod, runtime_class: RuntimeClass, shape: Shape) -> bool:
+def _is_state(pod: Pod, runtime_class: RuntimeClass, shape: Shape, policy: Policy) -> bool:
     """Whether the taint that refuses the nodes is a temporary state, such as not ready or full."""
-    tolerations = TolerationSet((*pod.tolerations, *runtime_class.tolerations))
+    tolerations = tolerations_together(pod, runtime_class, policy)
     taint = find_untolerated_taint(shape.taints, tolerations)
     return taint is not None and is_condition_taint(taint)
 
 
 def class_part_origin(
-    code: Code, pod: Pod, runtime_class: RuntimeClass | None, shape: Shape | None
+    code: Code,
+    pod: Pod,
+    runtime_class: RuntimeClass | None,
+    shape: Shape | None,
+    policy: Policy,
 ) -> Origin:
     """The origin of a reason that the filter verb gives; shape is one of a node that has it."""
     if code in _CLASS_ALONE:
         return Origin.RUNTIME_CLASS
     if runtime_class is None or code in _POD_ALONE:
         return Origin.POD
-    if code is Code.TAINT and shape is not None and _is_state(pod, runtime_class, shape):
+    if code is Code.TAINT and shape is not None and _is_state(pod, runtime_class, shape, policy):
         return Origin.NODE
     if code is Code.SELECTOR and shape is not None:
         missing = [e for e in runtime_class.node_selector if e not in shape.selector_entries]
