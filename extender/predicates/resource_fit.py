@@ -12,7 +12,7 @@ from typing import Final
 
 from extender.objects import MARK, Amounts, PodResources
 from extender.validation.overhead import is_scalar_resource
-from extender.validation.quantity import billionths
+from extender.validation.quantity import billionths, binary_text
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -144,17 +144,6 @@ def amount_text(resource: str, amount: int) -> str:
     if resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith(_HUGE_PAGES):
         return binary_text(amount)
     return str(amount)
-
-
-def binary_text(amount: int) -> str:
-    """Bytes in the largest unit that gives a whole number."""
-    if not amount:
-        return "0"
-    for unit in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
-        if amount % 1024:
-            return f"{amount}{unit}"
-        amount //= 1024
-    return f"{amount}Ei"
 
 
 def amounts_in_billionths(overhead: Mapping[str, str]) -> Amounts:

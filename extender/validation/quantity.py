@@ -28,6 +28,7 @@ _DECIMAL_SUFFIXES = {
 _BINARY_SUFFIXES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX_OF = {exponent: suffix for suffix, exponent in _DECIMAL_SUFFIXES.items()}
 _BINARY_SUFFIX_OF = {exponent: suffix for suffix, exponent in _BINARY_SUFFIXES.items()}
+_LARGEST_BINARY = max(_BINARY_SUFFIX_OF)
 
 # Those of strings.TrimSpace, except what must be escaped in JSON: Quantity reads the raw JSON.
 _BLANKS = " \u0085\u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
@@ -143,7 +144,7 @@ def canonical_quantity(text: str) -> str:
     if not value:
         return "0"
     if scanned.notation.format == "binary" and value.copy_abs() >= 1024 and is_integral(value):
-        return _binary_text(int(value))
+        return binary_text(int(value))
     # a small or fractional binary quantity is printed as a decimal one
     return _decimal_text(value, in_exponent_form=scanned.notation.format == "exponent")
 
@@ -217,12 +218,13 @@ def is_integral(value: Decimal) -> bool:
     return value == value.to_integral_value()
 
 
-def _binary_text(value: int) -> str:
+def binary_text(amount: int) -> str:
+    """Bytes in the largest unit that gives a whole number."""
     exponent = 0
-    while value % 1024 == 0:
-        value //= 1024
+    while amount and amount % 1024 == 0 and exponent < _LARGEST_BINARY:
+        amount //= 1024
         exponent += 10
-    return f"{value}{_BINARY_SUFFIX_OF.get(exponent, '')}"
+    return f"{amount}{_BINARY_SUFFIX_OF.get(exponent, '')}"
 
 
 def _decimal_text(value: Decimal, *, in_exponent_form: bool) -> str:
