@@ -19,6 +19,17 @@ PIPE_SILENCE_SECONDS: Final = 65.0
 _PIECE: Final = 2**20
 
 
+#: What tells a file from the one that is written or put in its place later: path, inode, size in
+#: bytes, and the time of its last change in nanoseconds.
+Signature = tuple[str, int, int, int]
+
+
+def signature_of(file: str | Path) -> Signature:
+    """Raises OSError."""
+    status = os.stat(file)
+    return str(file), status.st_ino, status.st_size, status.st_mtime_ns
+
+
 class FileError(Exception):
     """The file can't be read; the text follows its name in a message."""
 
@@ -31,7 +42,7 @@ def check_file(path: str | Path) -> None:
             os.close(_opened(path))
             return
     except (OSError, ValueError) as error:
-        raise FileError(_cause(error)) from None
+        raise FileError(cause_of(error)) from None
     raise FileError(f"is {_what(mode)}, expected a file")
 
 
@@ -62,7 +73,7 @@ def read_file(
         finally:
             os.close(number)
     except (OSError, ValueError) as error:
-        raise FileError(_cause(error)) from None
+        raise FileError(cause_of(error)) from None
     if len(text) > limit:
         raise FileError(_too_large(limit))
     return text
@@ -93,7 +104,8 @@ def _too_large(limit: int) -> str:
     return f"has more than {limit} bytes"
 
 
-def _cause(error: OSError | ValueError) -> str:
+def cause_of(error: OSError | ValueError) -> str:
+    """Why a file can't be opened, in words that follow its name."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 

@@ -20,7 +20,7 @@ from extender.predicates.class_rules import unsupported_words
 from extender.predicates.node_selector import conflicting_key
 from extender.reasons import MAX_QUOTED, shown
 from extender.validation.field_errors import go_quote
-from extender.validation.quantity import amounts_equal_in_pods, canonical_quantity
+from extender.validation.quantity import canonical_quantity, same_amounts
 
 _OVERHEAD_DIFFERS: Final = (
     "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
@@ -91,7 +91,7 @@ def mutate(
     overhead = None
     if runtime_class.has_overhead:
         of_pod = pod.overhead()
-        if of_pod and not _equal(of_pod, runtime_class.overhead):
+        if of_pod and not same_amounts(of_pod, runtime_class.overhead):
             return AdmissionRefusal(_OVERHEAD_DIFFERS)
         if not of_pod and runtime_class.overhead:
             overhead = {
@@ -151,13 +151,9 @@ def validate(pod: ReviewedPod, runtime_class: RuntimeClass | None) -> AdmissionR
     """
     overhead = pod.overhead()
     if runtime_class is not None and runtime_class.has_overhead:
-        equal = _equal(overhead or {}, runtime_class.overhead)
+        equal = same_amounts(overhead or {}, runtime_class.overhead)
         return None if equal else AdmissionRefusal(_OVERHEAD_DIFFERS)
     return None if overhead is None else AdmissionRefusal(_OVERHEAD_ALONE)
-
-
-def _equal(a: Mapping[str, str], b: Mapping[str, str]) -> bool:
-    return a.keys() == b.keys() and all(amounts_equal_in_pods(a[name], b[name]) for name in a)
 
 
 def _conflict(key: str, of_pod: str, of_class: str) -> AdmissionRefusal:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from extender.cluster.impersonation import Headers, impersonation_of
-from extender.input_files import FileError, check_file, read_file
+from extender.input_files import FileError, Signature, check_file, read_file, signature_of
 from extender.yaml_documents import YamlError, yaml_documents
 
 _LOG: Final = logging.getLogger(__name__)
@@ -39,15 +39,12 @@ class CredentialsError(Exception):
     """The credentials can't be read at the moment."""
 
 
-Signature = tuple[tuple[str, int, int, int], ...]
-
-
-def _signature(files: list[Path]) -> Signature:
+def _signatures(files: list[Path]) -> tuple[Signature, ...]:
+    """Of those files that are there."""
     found = []
     for file in files:
         with contextlib.suppress(OSError):
-            status = file.stat()
-            found.append((str(file), status.st_ino, status.st_size, status.st_mtime_ns))
+            found.append(signature_of(file))
     return tuple(found)
 
 
@@ -72,7 +69,7 @@ class ClusterConfig:
         #: The impersonation headers of each request (`as` of the kubeconfig); mostly none.
         self.impersonation: Headers = ()
         self._configuration, self._files = self._load()
-        self._seen = _signature(self._files)
+        self._seen = _signatures(self._files)
 
     @property
     def host(self) -> str:
@@ -88,7 +85,7 @@ class ClusterConfig:
     def current(self) -> tuple[Any, int]:
         """The package's Configuration and its generation."""
         with self._lock:
-            if _signature(self._files) != self._seen:
+            if _signatures(self._files) != self._seen:
                 self._reload()
             return self._configuration, self.generation
 
@@ -111,10 +108,10 @@ class ClusterConfig:
 
     def _reload(self) -> None:
         self._loaded_at = time.monotonic()
-        seen = _signature(self._files)
+        seen = _signatures(self._files)
         try:
             self._configuration, self._files = self._load()
-            seen = _signature(self._files)
+            seen = _signatures(self._files)
             self.generation += 1
         except ConfigError as error:
             _LOG.error("configuration not reloaded, keeping the one before: %s", error)

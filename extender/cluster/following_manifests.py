@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from extender.admission.namespace_rules import NamespaceRules, rules_of
-from extender.cluster.manifest_files import ManifestError, Signature, signature
+from extender.cluster.manifest_files import ManifestError, signatures
 from extender.cluster.manifest_objects import Manifests, Uses
 from extender.cluster.reading_manifests import load_manifests
 from extender.cluster.snapshot_store import SnapshotStore
+from extender.input_files import Signature
 from extender.objects import Pod
 from extender.verbs.placement import PodGroup, group_of, is_followed
 
@@ -29,7 +30,7 @@ class ManifestFollower:
         self,
         paths: Sequence[str],
         store: SnapshotStore,
-        preloaded: tuple[Signature, Manifests] | None = None,
+        preloaded: tuple[tuple[Signature, ...], Manifests] | None = None,
         *,
         uses: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -42,8 +43,8 @@ class ManifestFollower:
         self._groups: Mapping[PodGroup, int] | None = None
         self._clock = clock
         self._stopping = threading.Event()
-        self._loaded: Signature | None = None
-        self._seen: Signature | None = None
+        self._loaded: tuple[Signature, ...] | None = None
+        self._seen: tuple[Signature, ...] | None = None
         self._error = ""
         self._failed_at = 0.0
         self.manifests = Manifests()
@@ -51,7 +52,7 @@ class ManifestFollower:
     def start(self) -> None:
         """Put the manifests into the store and begin to watch. Raises ManifestError."""
         loaded, self._preloaded = self._preloaded, None
-        self._take(*(loaded or (signature(self._paths), self._load())))
+        self._take(*(loaded or (signatures(self._paths), self._load())))
         threading.Thread(target=self._follow, name="manifests", daemon=True).start()
 
     def stop(self) -> None:
@@ -91,7 +92,7 @@ class ManifestFollower:
     def look(self) -> None:
         """Check the files once: reload when they have changed and then stayed the same."""
         try:
-            now = signature(self._paths)
+            now = signatures(self._paths)
         except ManifestError as error:
             self._fail(str(error))
             return
@@ -100,7 +101,7 @@ class ManifestFollower:
             return
         try:
             manifests = self._load()
-            if signature(self._paths) != now:
+            if signatures(self._paths) != now:
                 return
         except ManifestError as error:
             self._loaded = now
@@ -119,7 +120,7 @@ class ManifestFollower:
         """The number of pods in each group, as for a live cluster."""
         return self._groups
 
-    def _take(self, seen: Signature, manifests: Manifests) -> None:
+    def _take(self, seen: tuple[Signature, ...], manifests: Manifests) -> None:
         for warning in manifests.warnings:
             _LOG.warning(warning)
         self._store.replace_all(manifests.nodes.values(), manifests.runtime_classes.values())

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from extender.input_files import Signature, cause_of, signature_of
+
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 #: Enough for 65,536 nodes and as many other objects, each in a file of its own.
@@ -34,7 +36,7 @@ def manifest_files(paths: Iterable[str]) -> list[Path]:
             else:
                 files.append(path)
         except (OSError, ValueError) as error:
-            raise ManifestError(f"{path}: {_cause(error)}") from None
+            raise ManifestError(f"{path}: {cause_of(error)}") from None
         if len(files) > MAX_FILES:
             raise ManifestError(f"{path}: more than {MAX_FILES} files")
     return [file for file in files if not file.is_dir()]
@@ -47,20 +49,12 @@ def _in_folder(folder: Path) -> list[Path]:
         return [folder / name for name in sorted(itertools.islice(named, MAX_FILES + 1))]
 
 
-def _cause(error: OSError | ValueError) -> str:
-    return (isinstance(error, OSError) and error.strerror) or str(error)
-
-
-Signature = tuple[tuple[str, int, int, int], ...]
-
-
-def signature(paths: Iterable[str]) -> Signature:
+def signatures(paths: Iterable[str]) -> tuple[Signature, ...]:
     """A value that differs once any of the files has changed. Raises ManifestError."""
     found = []
     for file in manifest_files(paths):
         try:
-            status = file.stat()
+            found.append(signature_of(file))
         except OSError as error:
             raise ManifestError(f"{file}: {error.strerror}") from None
-        found.append((str(file), status.st_ino, status.st_size, status.st_mtime_ns))
     return tuple(found)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeVar
 
 from extender.cluster.cluster_config import ClusterConfig, ConfigError
-from extender.cluster.manifest_files import ManifestError, Signature, signature
+from extender.cluster.manifest_files import ManifestError, signatures
 from extender.cluster.manifest_objects import Manifests, Uses
 from extender.cluster.reading_manifests import load_manifests
 from extender.cluster.snapshot_store import SnapshotStore, Swap
@@ -21,6 +21,7 @@ from extender.http.exchange import Application as HTTPApplication
 from extender.http.review_routes import WebhookService
 from extender.http.routing import Threads
 from extender.http.service import Service
+from extender.input_files import Signature
 from extender.serving import logs
 from extender.serving.gunicorn_worker import Application, Running
 from extender.serving.listeners import (
@@ -48,7 +49,7 @@ class Source(Protocol):
 
 
 #: The manifests' content, or how to reach the cluster.
-Preloaded = tuple[Signature, Manifests] | ClusterConfig
+Preloaded = tuple[tuple[Signature, ...], Manifests] | ClusterConfig
 
 
 class _Loaded:
@@ -73,7 +74,7 @@ def _preload(source: SourceOptions) -> Preloaded:
     try:
         if source.manifests:
             loaded = Manifests(uses=Uses() if source.uses else None)
-            return signature(source.manifests), load_manifests(source.manifests, loaded)
+            return signatures(source.manifests), load_manifests(source.manifests, loaded)
         config = ClusterConfig(source.kubeconfig, source.context)
     except (ManifestError, ConfigError) as error:
         raise UsageError(str(error)) from None

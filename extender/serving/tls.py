@@ -4,11 +4,12 @@ cert-manager and the kubelet replace the files of a mounted Secret while the ser
 connections get the new certificate, open ones keep theirs.
 """
 
-import os
 import ssl
 import time
 from collections.abc import Callable
 from typing import Protocol
+
+from extender.input_files import Signature, signature_of
 
 # stat() of three files costs about 5 us, so they are not checked more often; a rotation may go
 # unnoticed that long.
@@ -71,10 +72,10 @@ class TlsContext:
         else:
             self._log.info("loaded the changed TLS certificate of %s", self._certfile)
 
-    def _read_signature(self) -> tuple[tuple[int, int, int], ...]:
-        """A value that differs once a file is replaced or rewritten; zeros for a missing file."""
+    def _read_signature(self) -> tuple[Signature | None, ...]:
+        """A value that differs once a file is replaced or rewritten; None for a missing file."""
         return tuple(
-            _file_signature(path)
+            _signature_of(path)
             for path in (self._certfile, self._keyfile, self._ca_certs)
             if path is not None
         )
@@ -93,9 +94,8 @@ class TlsContext:
         return context
 
 
-def _file_signature(path: str) -> tuple[int, int, int]:
+def _signature_of(path: str) -> Signature | None:
     try:
-        status = os.stat(path)
+        return signature_of(path)
     except OSError:
-        return (0, 0, 0)
-    return (status.st_mtime_ns, status.st_size, status.st_ino)
+        return None

@@ -78,18 +78,13 @@ def parse_quantity(text: str) -> Decimal:
     return _value(text, _scan(text))
 
 
-def amounts_equal_in_pods(a: str, b: str) -> bool:
-    """Whether two amounts of a resource are equal in a pod, as "100u" and "1m" are.
+def same_amounts(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether two overheads are equal in a pod, as "100u" and "1m" are.
 
     kube-apiserver rounds a pod's amounts away from zero to thousandths, including those set by a
-    webhook, and leaves a RuntimeClass's as they are. Raises ValueError. Upstream:
-    pkg/apis/core/v1/defaults.go SetDefaults_ResourceList, v1.36.2.
+    webhook, and leaves a RuntimeClass's as they are. An unreadable amount equals only itself.
+    Upstream: pkg/apis/core/v1/defaults.go SetDefaults_ResourceList, v1.36.2.
     """
-    return _in_thousandths(a) == _in_thousandths(b)
-
-
-def same_amounts(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Whether two overheads are equal in a pod; an unreadable amount equals only itself."""
     return one.keys() == other.keys() and all(
         value == other[name] or _equal(value, other[name]) for name, value in one.items()
     )
@@ -97,7 +92,7 @@ def same_amounts(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
 
 def _equal(one: str, other: str) -> bool:
     try:
-        return amounts_equal_in_pods(one, other)
+        return _in_thousandths(one) == _in_thousandths(other)
     except ValueError:
         return False
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.validation.quantity import amounts_equal_in_pods, canonical_quantity, parse_quantity
+from extender.validation.quantity import canonical_quantity, parse_quantity, same_amounts
 
 FORMAT = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -195,5 +195,5 @@ def test_the_canonical_form_keeps_the_value(number: str, suffix: str) -> None:
 )
 def test_amounts_are_compared_as_a_pod_keeps_them(of_class: str, of_pod: str, equal: bool) -> None:
     """pkg/apis/core/v1/defaults.go SetDefaults_ResourceList: rounded to thousandths."""
-    assert amounts_equal_in_pods(of_class, of_pod) is equal
-    assert amounts_equal_in_pods(of_pod, of_class) is equal
+    assert same_amounts({"cpu": of_class}, {"cpu": of_pod}) is equal
+    assert same_amounts({"cpu": of_pod}, {"cpu": of_class}) is equal
