@@ -2,7 +2,8 @@
 ARG PYTHON=3.12
 ARG DEBIAN=bookworm
 
-# With a compiler, for extender/_names.c; the same Python at the same place as in the slim one.
+# With a compiler, for extender/_names.c and _victims.c; the same Python at the same place as in the
+# slim one.
 FROM python:${PYTHON}-${DEBIAN} AS build
 # The commit's time, so that wheels and compiled files do not change by the clock.
 ARG SOURCE_DATE_EPOCH=0

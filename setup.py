@@ -6,7 +6,7 @@ setup(
     ext_modules=[
         Extension(
             "extender._names",
-            ["extender/_names.c"],
+            ["extender/_names.c", "extender/_victims.c"],
             extra_compile_args=["-O3"],
             optional=True,
             py_limited_api=True,

@@ -631,6 +631,10 @@ done:
     return result != NULL || PyErr_Occurred() ? result : PyErr_NoMemory();
 }
 
+/* In _victims.c. */
+PyObject *find_victims(PyObject *module, PyObject *args);
+PyObject *keep_entries(PyObject *module, PyObject *args);
+
 static PyMethodDef table_methods[] = {
     {"set", (PyCFunction)table_set, METH_VARARGS, NULL},
     {"discard", (PyCFunction)table_discard, METH_VARARGS, NULL},
@@ -654,6 +658,8 @@ static PyMethodDef functions[] = {
     {"measure", measure, METH_VARARGS, NULL},
     {"part", part, METH_VARARGS, NULL},
     {"tally", tally, METH_VARARGS, NULL},
+    {"find_victims", find_victims, METH_VARARGS, NULL},
+    {"keep_entries", keep_entries, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

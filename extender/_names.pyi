@@ -22,3 +22,12 @@ def part(
     """
 
 def tally(codes: bytes, /) -> dict[int, int]: ...
+def find_victims(buffer: bytes, start: int, end: int, most: int, /) -> tuple[bytes, bytes] | None:
+    """The names of the victims' entries at buffer[start:end] joined, and where each entry ends.
+
+    Native unsigned numbers of 32 bits, counted from start. None unless they are as Go writes them,
+    with plain strings, and at most so many.
+    """
+
+def keep_entries(buffer: bytes, start: int, ends: bytes, flags: bytes, /) -> bytes:
+    """The entries whose flag is not 0, joined by commas; one byte lies between any two of them."""

@@ -3,8 +3,8 @@
 Names are the contents of JSON strings, `a","b","c` a run of them: what stands between the first and
 the last quote of an array in a request, and again in the answer. None of them becomes a str.
 
-The compiled part (`_names.c`, built where there is a C compiler) goes through the run without
-making an object for each name; without it, split, map, compress and join do the same.
+The compiled part (`_names.c` and `_victims.c`, built where there is a C compiler) goes through the
+run without making an object for each name; without it, split, map, compress and join do the same.
 RUNTIMECLASS_EXTENDER_PURE_PYTHON=1 switches it off.
 """
 
@@ -149,6 +149,14 @@ class Engine(Protocol):
     def table(self) -> NameTable | None:
         """An empty table; None where a dictionary is as fast."""
 
+    def find_victims(
+        self, buffer: bytes, start: int, end: int, most: int
+    ) -> tuple[bytes, bytes] | None:
+        """See _names.pyi; None also where decoding them is all there is."""
+
+    def keep_entries(self, buffer: bytes, start: int, ends: bytes, flags: bytes) -> bytes:
+        """See _names.pyi."""
+
 
 class PythonEngine:
     """With split, map, compress and join."""
@@ -183,6 +191,16 @@ class PythonEngine:
     def table(self) -> NameTable | None:
         return None
 
+    def find_victims(
+        self, buffer: bytes, start: int, end: int, most: int
+    ) -> tuple[bytes, bytes] | None:
+        return None
+
+    def keep_entries(self, buffer: bytes, start: int, ends: bytes, flags: bytes) -> bytes:
+        places = [start + end for end in memoryview(ends).cast("I")]
+        begins = [start, *(place + 1 for place in places)]
+        return b",".join(map(buffer.__getitem__, compress(map(slice, begins, places), flags)))
+
 
 class CompiledEngine(PythonEngine):
     """With the compiled part; runs without `ends`, as those with escapes, in Python."""
@@ -212,10 +230,23 @@ class CompiledEngine(PythonEngine):
     def table(self) -> NameTable | None:
         return compiled.NameTable()
 
+    def find_victims(
+        self, buffer: bytes, start: int, end: int, most: int
+    ) -> tuple[bytes, bytes] | None:
+        return compiled.find_victims(buffer, start, end, most)
+
+    def keep_entries(self, buffer: bytes, start: int, ends: bytes, flags: bytes) -> bytes:
+        return compiled.keep_entries(buffer, start, ends, flags)
+
 
 _engine: Engine = CompiledEngine() if IS_COMPILED else PythonEngine()
 
 QUICK_RUN_BYTES: Final = _engine.quick_bytes
+
+
+def engine() -> Engine:
+    """The one in use."""
+    return _engine
 
 
 def tally(codes: bytes, kinds: int) -> Mapping[int, int]:

@@ -1,8 +1,8 @@
 """Bodies of the verbs: whatever comes, both halves of extender.names answer the same, and no 5xx.
 
 The compiled half remembers pods and Nodes of earlier requests, the other one in Python remembers
-nothing: so what is remembered must not show either. And the one decodes an input's victims in one
-piece, the other in many.
+nothing: so what is remembered must not show either. And the one finds an input's victims where they
+stand or decodes them in one piece, the other decodes them in many.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from extender.http.routing import Threads
 from extender.http.service import Service
 from extender.metrics import Metrics
 from extender.refused_pods import RefusedPods
-from extender.wire import preempt_bodies
+from extender.wire import victims
 from tests.processes import ROOT, SAMPLES
 
 #: The first byte of an input says which.
@@ -98,7 +98,7 @@ class Halves:
         for remembered in ("seen_nodes", "last_pod"):
             vars(self._services[1]).pop(remembered, None)
         found = []
-        slices = (preempt_bodies.SLICE, SLICE)
+        slices = (victims.SLICE, SLICE)
         for engine, app, size in zip(self._engines, self._apps, slices, strict=True):
             with using(engine), _decoding_by(size):
                 status, text = _answer(app, Request(b"POST", verb, [], [body], len(body)))
@@ -114,7 +114,7 @@ def _once(answer: bytes) -> bytes:
 @contextlib.contextmanager
 def _decoding_by(size: int) -> Iterator[None]:
     """So many bytes of the victims at a time."""
-    module = vars(preempt_bodies)
+    module = vars(victims)
     before, module["SLICE"] = module["SLICE"], size
     try:
         yield

@@ -1,7 +1,7 @@
 """The applications of the three listeners: serve's, webhook's, and --ops-bind's."""
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from flask import Flask, abort, request
@@ -18,19 +18,20 @@ from extender.http.routing import Probe, Route, Router, Threads, Verb, VerbRoute
 from extender.http.service import Service
 from extender.http.verb_routes import FilterRoute, PreemptRoute, PrioritizeRoute
 from extender.metrics import Metrics
+from extender.wire import filter_bodies, preempt_bodies
 from extender.wire.bodies import encode
 
 
 def create_app(service: Service, threads: Threads) -> Application:
     """The main listener's application."""
-    verbs: dict[str, Verb] = {
-        "filter": FilterRoute(service),
-        "prioritize": PrioritizeRoute(service),
-        "preempt": PreemptRoute(service),
+    verbs: dict[str, tuple[Verb, Callable[[bytes], bool]]] = {
+        "filter": (FilterRoute(service), filter_bodies.is_quick),
+        "prioritize": (PrioritizeRoute(service), filter_bodies.is_quick),
+        "preempt": (PreemptRoute(service), preempt_bodies.is_quick),
     }
     routes = {
-        f"/{name}".encode(): VerbRoute(verb, service.metrics.of_verb(name), threads)
-        for name, verb in verbs.items()
+        f"/{name}".encode(): VerbRoute(verb, service.metrics.of_verb(name), threads, is_quick)
+        for name, (verb, is_quick) in verbs.items()
     }
     pages = _pages(service, threads)
     return _router({**routes, **_probes(service, threads)}, pages, threads, service.metrics)

@@ -103,20 +103,30 @@ class Threads:
 
 
 class VerbRoute:
-    """The route of a verb: times and counts requests, and answers errors."""
+    """The route of a verb: times and counts requests, and answers errors.
+
+    A body that is_quick is answered on the event loop, any other one in a thread.
+    """
 
     methods: Final = (b"POST",)
 
-    def __init__(self, verb: Verb, times: VerbTimes, threads: Threads) -> None:
+    def __init__(
+        self,
+        verb: Verb,
+        times: VerbTimes,
+        threads: Threads,
+        is_quick: Callable[[bytes], bool] = is_quick,
+    ) -> None:
         self._verb = verb
         self._times = times
         self._threads = threads
+        self._is_quick = is_quick
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         began = time.perf_counter()
         try:
             _check_encoding(request)
-            if request.size > QUICK_NAMES_BYTES or not is_quick(request.body):
+            if request.size > QUICK_NAMES_BYTES or not self._is_quick(request.body):
                 return self._later(self._threads.large, request, began, patient=False)
             chunks, nodes = self._verb(request.body, patient=False)
         except WouldWaitError:

@@ -5,7 +5,7 @@ in the cache, they wait if called with patient=True, and raise WouldWaitError ot
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from extender.http.service import Service, no_node_events
@@ -19,11 +19,10 @@ from extender.verbs.filter import (
     filter_names,
     filter_nodes,
     look_again,
-    match_names,
 )
-from extender.verbs.preempt import keep_matching
+from extender.verbs.preempt import keeps_victims
 from extender.verbs.prioritize import Scores
-from extender.wire.bodies import Chunks, PodText, run_of, with_uses
+from extender.wire.bodies import Chunks, PodText, with_uses
 from extender.wire.filter_bodies import (
     Args,
     decode_args,
@@ -35,7 +34,7 @@ from extender.wire.filter_bodies import (
     names_of,
 )
 from extender.wire.node_items import NodeItems
-from extender.wire.preempt_bodies import Victims, decode_preemption_args, encode_kept
+from extender.wire.preempt_bodies import Keeps, decode_preemption_args, encode_kept
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -188,22 +187,16 @@ class PreemptRoute:
 
     def __call__(self, body: bytes, *, patient: bool = True) -> tuple[Chunks, int]:
         args = decode_preemption_args(body, self._service.last_pod)
-        return encode_kept(args, self._keep(args.pod, args.text, patient))
+        return encode_kept(args, self._keeps(args.pod, args.text, patient))
 
-    def _keep(self, pod: Pod, text: PodText, patient: bool) -> Callable[[Victims], Victims]:
-        """What leaves the victims of those nodes that the pod can run on."""
+    def _keeps(self, pod: Pod, text: PodText, patient: bool) -> Keeps | None:
+        """Which nodes' victims are kept: of those that the pod can run on; None for all nodes."""
         if pod.is_unconstrained:
-            return lambda victims: victims
+            return None
         runtime_class, snapshot = self._service.resolve(pod, patient=patient)
         if _limits_uses(runtime_class):
             pod = with_uses(pod, text)
         if not snapshot.nodes_synced:
             raise not_synced("nodes")
         policy = self._service.policy
-
-        def keep(victims: Victims) -> Victims:
-            names = run_of(list(victims))
-            verdicts = match_names(pod, runtime_class, snapshot, names, policy)
-            return keep_matching(verdicts, victims)
-
-        return keep
+        return lambda names: keeps_victims(pod, runtime_class, snapshot, names, policy)

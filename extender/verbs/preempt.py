@@ -6,15 +6,19 @@ then refuse. Nodes that the pod's RuntimeClass does not match are dropped; the v
 are returned unchanged, and none is ever added.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from extender.names import NameRun
+from extender.objects import Pod, RuntimeClass
+from extender.predicates.node_checks import Policy
+from extender.snapshot import Snapshot
+from extender.verbs.filter import match_names
 
-from extender.verbs.verdicts import Verdicts
 
-V = TypeVar("V")
-
-
-def keep_matching(verdicts: Verdicts, victims: Mapping[str, V]) -> Mapping[str, V]:
-    """The entries of a map of node name → victims whose node passes; verdicts in its order."""
-    names: Sequence[str] = verdicts.passing(list(victims))
-    return {name: victims[name] for name in names}
+def keeps_victims(
+    pod: Pod,
+    runtime_class: RuntimeClass | None,
+    snapshot: Snapshot,
+    names: NameRun,
+    policy: Policy,
+) -> bytes:
+    """For each node whether its victims are kept, 1 or 0; runtime_class as in match_names."""
+    return match_names(pod, runtime_class, snapshot, names, policy).passes

@@ -48,6 +48,14 @@ class Verdicts(NamedTuple):
             return list(compress(items, self.codes.translate(mask)))
         return list(compress(items, map(wanted.__contains__, self.codes)))
 
+    @property
+    def passes(self) -> bytes:
+        """1 for each node that passes, 0 for each other one."""
+        if isinstance(self.codes, bytes):
+            mask = bytes(reason is None for reason in self.reasons)
+            return self.codes.translate(mask.ljust(_BYTE_VALUES, b"\0"))
+        return bytes(self.reasons[code] is None for code in self.codes)
+
     def passing(self, items: Sequence[T]) -> Sequence[T]:
         codes = (VerdictCode(code) for code, each in enumerate(self.reasons) if each is None)
         return self.select(items, codes)

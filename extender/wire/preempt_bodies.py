@@ -3,15 +3,17 @@
 k8s.io/kube-scheduler/extender/v1 types.go ExtenderPreemptionArgs, v1.36.2.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Final
+from itertools import compress
+from typing import Final
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Struct
 from msgspec.json import encode
 
 from extender.decoding.decoder import DecodeError, decode
-from extender.decoding.pods import RawMetadata, RawPod, pod_of
+from extender.decoding.pods import RawPod, pod_of
+from extender.names import NameRun
 from extender.objects import Pod
 from extender.wire.bodies import (
     NULL,
@@ -20,96 +22,63 @@ from extender.wire.bodies import (
     LastPod,
     PodText,
     bound_pod,
-    decode_or_refuse,
     decode_pod,
-    folded,
+    run_of,
     top_level,
 )
+from extender.wire.filter_bodies import QUICK_BYTES
 from extender.wire.node_items import MAX_NODES
-
-_Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-
-
-class _MetaPod(Struct, forbid_unknown_fields=True, gc=False, rename={"uid": "UID"}):
-    uid: str = ""
-
-
-class MetaVictims(
-    Struct,
-    forbid_unknown_fields=True,
-    gc=False,
-    rename={"pods": "Pods", "violations": "NumPDBViolations"},
-):
-    """extenderv1.MetaVictims: the pods to evict from one node, by UID.
-
-    Without nulls, as kube-scheduler sends it and as it must be answered: it would dereference one.
-    """
-
-    pods: list[_MetaPod] = []
-    violations: _Int64 = 0
-
-
-class _WholePod(Struct, gc=False):
-    """A victim given as a whole pod: only what identifies it."""
-
-    metadata: RawMetadata | None = None
-
-    @property
-    def identified(self) -> _MetaPod:
-        return _MetaPod((self.metadata.uid if self.metadata else None) or "")
-
-
-class _Victims(
-    Struct,
-    forbid_unknown_fields=True,
-    gc=False,
-    rename={"pods": "Pods", "violations": "NumPDBViolations"},
-):
-    pods: list[_WholePod] | None = None
-    violations: _Int64 | None = None
-
+from extender.wire.victim_entries import VictimEntries
+from extender.wire.victims import (
+    OddVictimsError,
+    Victims,
+    bound_nodes,
+    decoded_in_slices,
+    identified,
+    meta_victims,
+)
 
 #: The limit of a preempt body: 200,000 candidates by UID, or 5,000 victims as whole pods. A map of
 #: nothing but nulls takes 15 times its size in memory.
 MAX_PREEMPTION_BYTES: Final = 32 * 2**20
 
+#: Victims of up to this size are answered on the event loop, if they need not be decoded: 1,500
+#: nodes with two victims each. Behind a Pod that is not as it should be they are decoded all the
+#: same, which takes 10 ms.
+QUICK_VICTIMS_BYTES: Final = 256 * 1024
+
 # What kube-scheduler writes between the Pod and the victims.
-_VICTIMS_MARK: Final = b',"NodeNameToVictims":null,"NodeNameToMetaVictims":'
+_VICTIMS_MARK: Final = b',"NodeNameToVictims":null,"NodeNameToMetaVictims":{'
 
-_MetaVictimsMap = dict[str, MetaVictims]
-_VictimsMap = dict[str, _Victims | None]
+# What ends the victims and the body.
+_END: Final = b"}}"
 
-# decode() takes a type; unions and annotations are such to msgspec, though not to mypy.
-_Pods: Final[type[list[Raw] | None]] = list[Raw] | None  # type: ignore[assignment]
-_Violations: Final[type[int | None]] = _Int64 | None  # type: ignore[assignment]
-_UID: Final[type[str | None]] = str | None  # type: ignore[assignment]
-
-
-#: How much of the victims is decoded at a time. The objects of a slice fit into the processor's
-#: cache, and the next slice takes their memory: 65,000 nodes in one piece take twice the time, and
-#: keep the interpreter from other threads for all of it.
-SLICE: Final = 128 * 1024
-
-#: The pods that would be evicted, by node name.
-Victims = Mapping[str, MetaVictims]
+#: For each node of a run whether its victims are kept, as a byte that is not 0.
+Keeps = Callable[[NameRun], bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class PreemptionArgs:
     """ExtenderPreemptionArgs: a pod, and the pods that would be evicted; text is the pod's.
 
-    parts has the victims, some nodes at a time; they may be decoded on the way, and then raise
-    _OddVictimsError where only all of them together can be read.
+    The victims are either found where they stand, or in parts, some nodes at a time; these may be
+    decoded on the way, and then raise OddVictimsError where only all of them together can be read.
     """
 
     body: bytes
     pod: Pod
-    parts: Iterable[Victims]
+    victims: VictimEntries | Iterable[Victims]
     text: PodText = b""
 
 
-class _OddVictimsError(Exception):
-    """The victims are not as kube-scheduler writes them."""
+def is_quick(body: bytes) -> bool:
+    """Whether the body is answered in a few milliseconds, whatever its content."""
+    if len(body) <= QUICK_BYTES:
+        return True
+    if len(body) > QUICK_VICTIMS_BYTES:
+        return False
+    mark = body.find(_VICTIMS_MARK, 0, QUICK_BYTES)
+    return mark >= 0 and _entries(body, mark + len(_VICTIMS_MARK)) is not None
 
 
 def decode_preemption_args(body: bytes, last: LastPod | None = None) -> PreemptionArgs:
@@ -131,13 +100,13 @@ def _in_any_form(body: bytes) -> PreemptionArgs:
     pod = decode_pod(text)
     by_uid = fields.get("nodenametometavictims", NULL)
     if by_uid != NULL:
-        return PreemptionArgs(body, pod, [_meta_victims(by_uid)], text)
+        return PreemptionArgs(body, pod, [meta_victims(by_uid)], text)
     whole = fields.get("nodenametovictims", NULL)
     if whole == NULL:
         raise BadRequestError(
             "NodeNameToVictims, NodeNameToMetaVictims: both are null, one of them must be an object"
         )
-    return PreemptionArgs(body, pod, [_identified(whole)], text)
+    return PreemptionArgs(body, pod, [identified(whole)], text)
 
 
 class _PodHead(Struct, forbid_unknown_fields=True):
@@ -154,130 +123,71 @@ def _as_kube_scheduler_sends(body: bytes, last: LastPod) -> PreemptionArgs | Non
     else. Raises BadRequestError for a Pod that is too large.
     """
     mark = body.find(_VICTIMS_MARK)
-    if mark < 0 or not body.endswith(b"}}") or not body.isascii():
+    start = mark + len(_VICTIMS_MARK)
+    if mark < 0 or start > len(body) - len(_END) or not body.endswith(_END):
+        return None
+    entries = _entries(body, start)
+    if entries is None and not body.isascii():
         return None
     head = body[:mark]
+    pod = last.get(head) or _decode_head(head)
+    if pod is None:
+        return None
+    victims = decoded_in_slices(body, start) if entries is None else entries
+    return PreemptionArgs(body, pod, victims, head)
+
+
+def _entries(body: bytes, start: int) -> VictimEntries | None:
+    end = len(body) - len(_END)
+    is_closed = body.endswith(_END) and start <= end
+    return VictimEntries.read(body, start, end, MAX_NODES) if is_closed else None
+
+
+def _decode_head(head: bytes) -> Pod | None:
+    """Raises BadRequestError for a Pod that is too large."""
+    if not head.isascii():
+        return None
     bound_pod(head)
     try:
-        pod = last.get(head) or pod_of(decode(head + b"}", _PodHead).Pod)
+        return pod_of(decode(head + b"}", _PodHead).Pod)
     except DecodeError:
         return None
-    start = mark + len(_VICTIMS_MARK)
-    if not body.startswith(b"{", start) or start > len(body) - len(b"{}}"):
-        return None
-    return PreemptionArgs(body, pod, _decoded_in_slices(body, start), head)
 
 
-def _decoded_in_slices(body: bytes, start: int) -> Iterator[Victims]:
-    """The map of victims that begins at start and ends one byte before the body does.
+_ANSWER: Final = b'{"NodeNameToMetaVictims":{'
 
-    It is cut where one node's victims seem to end. Was that within a string, then a slice is no
-    JSON; if each slice is an object, so are all of them together. Raises _OddVictimsError.
+
+def encode_kept(args: PreemptionArgs, keeps: Keeps | None) -> tuple[Chunks, int]:
+    """ExtenderPreemptionResult with the victims that are kept; the number of nodes asked.
+
+    Without keeps all are. It may be called more often than once with the same nodes. Raises
+    BadRequestError.
     """
-    at, end = start + len(b"{"), len(body) - len(b"}}")
-    whole = memoryview(body)
-    while at < end:
-        cut = body.find(b'},"', at + SLICE, end)
-        stop = end if cut < 0 else cut + len(b"}")
-        # A small map is one slice, and not copied.
-        is_all = at == start + len(b"{") and stop == end
-        part = whole[start:-1] if is_all else b"".join((b"{", whole[at:stop], b"}"))
-        try:
-            yield decode(part, _MetaVictimsMap)
-        except DecodeError:
-            raise _OddVictimsError from None
-        at = stop + len(b",")
-
-
-def _meta_victims(raw: Raw) -> Victims:
-    place = "NodeNameToMetaVictims"
+    if isinstance(args.victims, VictimEntries):
+        return _keep_entries(args.victims, keeps), args.victims.count
     try:
-        found = decode(raw, _MetaVictimsMap, place)
-    except DecodeError:
-        return _victims_in_any_spelling(raw, place, _meta_pod)
-    return found
+        return _encode_parts(args.victims, keeps)
+    except OddVictimsError:
+        return encode_kept(_in_any_form(args.body), keeps)
 
 
-def _identified(raw: Raw) -> Victims:
-    """Victims given as whole pods, as their UIDs."""
-    place = "NodeNameToVictims"
-    try:
-        found = decode(raw, _VictimsMap, place)
-    except DecodeError:
-        return _victims_in_any_spelling(raw, place, _whole_pod)
-    _bound_nodes(len(found), place)
-    identified = {}
-    for name, victims in found.items():
-        pods = (victims.pods if victims else None) or []
-        identified[name] = MetaVictims(
-            [pod.identified for pod in pods],
-            (victims.violations if victims else None) or 0,
-        )
-    return identified
+def _keep_entries(entries: VictimEntries, keeps: Keeps | None) -> Chunks:
+    if keeps is None:
+        # To the body's end, which is the answer's as well.
+        return [_ANSWER, entries.body[entries.start :]]
+    return [_ANSWER, entries.kept(keeps(entries.names)), _END]
 
 
-def _victims_in_any_spelling(
-    raw: Raw, place: str, read_pod: Callable[[Raw, str], _MetaPod]
-) -> Victims:
-    """Victims whose keys are written in another case, or stand beside unknown ones, or nulls.
-
-    A null among the pods is Go's zero value: a pod without a UID. Raises BadRequestError.
-    """
-    by_node = decode_or_refuse(raw, dict[str, Raw], place)
-    _bound_nodes(len(by_node), place)
-    return {
-        name: MetaVictims() if victims == NULL else _loose(victims, f"{place}[...]", read_pod)
-        for name, victims in by_node.items()
-    }
-
-
-def _bound_nodes(count: int, place: str) -> None:
-    """Raises BadRequestError."""
-    if count > MAX_NODES:
-        raise BadRequestError(f"{place}: more than {MAX_NODES:,} nodes")
-
-
-def _loose(raw: Raw, place: str, read_pod: Callable[[Raw, str], _MetaPod]) -> MetaVictims:
-    fields = folded(raw, place)
-    pods = decode_or_refuse(fields.get("pods", NULL), _Pods, f"{place}.Pods") or []
-    violations = decode_or_refuse(
-        fields.get("numpdbviolations", NULL), _Violations, f"{place}.NumPDBViolations"
-    )
-    return MetaVictims(
-        [_MetaPod() if pod == NULL else read_pod(pod, f"{place}.Pods[...]") for pod in pods],
-        violations or 0,
-    )
-
-
-def _meta_pod(raw: Raw, place: str) -> _MetaPod:
-    uid = decode_or_refuse(folded(raw, place).get("uid", NULL), _UID, f"{place}.UID")
-    return _MetaPod(uid or "")
-
-
-def _whole_pod(raw: Raw, place: str) -> _MetaPod:
-    """A pod's own keys are exact."""
-    return decode_or_refuse(raw, _WholePod, place).identified
-
-
-def encode_kept(args: PreemptionArgs, keep: Callable[[Victims], Victims]) -> tuple[Chunks, int]:
-    """ExtenderPreemptionResult with what keep leaves of the victims; the number of nodes asked.
-
-    keep may be called more often than once with the same nodes. Raises BadRequestError.
-    """
-    try:
-        return _encode_parts(args.parts, keep)
-    except _OddVictimsError:
-        return _encode_parts(_in_any_form(args.body).parts, keep)
-
-
-def _encode_parts(
-    parts: Iterable[Victims], keep: Callable[[Victims], Victims]
-) -> tuple[Chunks, int]:
+def _encode_parts(parts: Iterable[Victims], keeps: Keeps | None) -> tuple[Chunks, int]:
     encoded, count = [], 0
     for victims in parts:
         count += len(victims)
-        _bound_nodes(count, "NodeNameToMetaVictims")
-        kept = keep(victims)
+        bound_nodes(count, "NodeNameToMetaVictims")
+        kept = victims if keeps is None else _kept(victims, keeps)
         if kept:
             encoded.append(encode(kept)[len(b"{") : -len(b"}")])
-    return [b'{"NodeNameToMetaVictims":{', b",".join(encoded), b"}}"], count
+    return [_ANSWER, b",".join(encoded), _END], count
+
+
+def _kept(victims: Victims, keeps: Keeps) -> Victims:
+    return dict(compress(victims.items(), keeps(run_of(list(victims)))))

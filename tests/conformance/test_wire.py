@@ -1,5 +1,6 @@
 """Request bodies: what kube-scheduler v1.36.2 sends, and what Go would read in others."""
 
+import json
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from extender.wire import filter_bodies as wire
 from extender.wire.bodies import MAX_LAST_POD, BadRequestError, LastPod
 from extender.wire.filter_bodies import Args, decode_args, names_of
 from extender.wire.node_items import NodeItems, SeenNodes
-from extender.wire.preempt_bodies import decode_preemption_args
+from extender.wire.preempt_bodies import decode_preemption_args, encode_kept
+from extender.wire.victim_entries import VictimEntries
 from tests.vectors_file import recorded, vectors
 
 Case = dict[str, Any]
@@ -73,6 +75,19 @@ def test_recorded_nodes_take_the_short_way(body: bytes) -> None:
     assert isinstance(long.nodes, NodeItems)
     assert (short.pod, short.nodes.nodes) == (long.pod, long.nodes.nodes)
     assert list(map(bytes, short.nodes.raw)) == list(map(bytes, long.nodes.raw))
+
+
+@pytest.mark.skipif(not names.IS_COMPILED, reason="the compiled part is not in use")
+@pytest.mark.parametrize("body", recorded("scheduler-names", "preempt"))
+def test_recorded_victims_are_not_decoded(body: bytes) -> None:
+    args = decode_preemption_args(body)
+    assert isinstance(args.victims, VictimEntries)
+    sent = json.loads(body)["NodeNameToMetaVictims"]
+    assert [name.decode() for name in args.victims.names.names] == list(sent)
+    answer = b"".join(encode_kept(args, None)[0])
+    assert json.loads(answer) == {"NodeNameToMetaVictims": sent}
+    # Without the first brace.
+    assert answer[1:] in body
 
 
 @pytest.mark.parametrize("damage", [b'"x":1,', b"]", b"}", b"\\", b'"'])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from extender import names
 from extender.names import NameRun
-from extender.wire import preempt_bodies
+from extender.wire import preempt_bodies, victims
 from fuzz import __main__ as program
 from fuzz import bodies, reading, reviews
 from fuzz.splicing import spliced
@@ -68,21 +68,21 @@ def test_a_half_that_answers_something_else_is_noticed(monkeypatch: pytest.Monke
         bodies.check(bodies.Halves().answers(b"/filter", body))
 
 
-def _last_slice_left_out(body: bytes, start: int) -> Iterator[preempt_bodies.Victims]:
+def _last_slice_left_out(body: bytes, start: int) -> Iterator[victims.Victims]:
     slices = [*_DECODED_IN_SLICES(body, start)]
     yield from slices[: max(1, len(slices) - 1)]
 
 
-_DECODED_IN_SLICES = preempt_bodies._decoded_in_slices
+_DECODED_IN_SLICES = victims.decoded_in_slices
 
 
 @pytest.mark.skipif(not names.IS_COMPILED, reason="the compiled part is not in use")
 def test_victims_lost_between_two_slices_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    victims = b",".join(b'"kata-%d":{"Pods":[],"NumPDBViolations":0}' % each for each in (1, 2))
-    body = b'{"Pod":{},"NodeNameToVictims":null,"NodeNameToMetaVictims":{%s}}' % victims
+    asked = b",".join(b'"kata-%d":{"Pods":[],"NumPDBViolations":0}' % each for each in (1, 2))
+    body = b'{"Pod":{},"NodeNameToVictims":null,"NodeNameToMetaVictims":{%s}}' % asked
     halves = bodies.Halves()
     bodies.check(halves.answers(b"/preempt", body))
-    monkeypatch.setattr(preempt_bodies, "_decoded_in_slices", _last_slice_left_out)
+    monkeypatch.setattr(preempt_bodies, "decoded_in_slices", _last_slice_left_out)
     with pytest.raises(AssertionError, match="the halves differ"):
         bodies.check(halves.answers(b"/preempt", body))
 

@@ -1,33 +1,44 @@
 """Laws of preempt: its answer is a part of its question."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender import names
+from extender.names import NameRun
 from extender.objects import Node, Pod, RuntimeClass
 from extender.predicates.node_checks import Policy
-from extender.verbs.filter import match_names
-from extender.verbs.preempt import keep_matching
-from extender.wire import bodies, preempt_bodies
-from extender.wire.preempt_bodies import Victims
+from extender.verbs.preempt import keeps_victims
+from extender.wire import bodies, preempt_bodies, victims
+from extender.wire.preempt_bodies import Keeps
 from tests.property import strategies as some
 from tests.property.test_filter_laws import POLICIES, snapshot_of
 from tests.property.test_filter_laws import ask as ask_filter
 
 LAW = settings(max_examples=200, deadline=None)
 
-victims = st.dictionaries(
+asked_victims = st.dictionaries(
     st.sampled_from([*some.NODE_NAMES, "stranger"]),
     st.tuples(st.lists(st.sampled_from(["u1", "u2", "u3"]), max_size=3), st.integers(0, 5)),
 )
 
 
-def _body(asked: dict[str, tuple[list[str], int]], whole_pods: bool) -> bytes:
-    if whole_pods:
+#: How victims are sent.
+FORMS = ("whole pods", "by UID", "by UID, as Go writes it")
+
+
+def _body(asked: dict[str, tuple[list[str], int]], form: str) -> bytes:
+    if form == "by UID, as Go writes it":
+        return as_go_writes(
+            [
+                (name, {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": violations})
+                for name, (uids, violations) in sorted(asked.items())
+            ]
+        )
+    if form == "whole pods":
         maps: dict[str, object] = {
             "NodeNameToVictims": {
                 name: {
@@ -49,9 +60,9 @@ def _body(asked: dict[str, tuple[list[str], int]], whole_pods: bool) -> bytes:
     return json.dumps({"Pod": {}, **maps}).encode()
 
 
-def answered(body: bytes, keep: Callable[[Victims], Victims] = lambda victims: victims) -> Any:
+def answered(body: bytes, keeps: Keeps | None = None) -> Any:
     """The answer as JSON. Raises BadRequestError."""
-    chunks, _ = preempt_bodies.encode_kept(preempt_bodies.decode_preemption_args(body), keep)
+    chunks, _ = preempt_bodies.encode_kept(preempt_bodies.decode_preemption_args(body), keeps)
     return json.loads(b"".join(chunks))
 
 
@@ -60,8 +71,8 @@ def answered(body: bytes, keep: Callable[[Victims], Victims] = lambda victims: v
     some.node_lists,
     some.class_lists,
     some.pods,
-    victims,
-    st.booleans(),
+    asked_victims,
+    st.sampled_from(FORMS),
     POLICIES,
 )
 def test_the_answer_is_the_question_for_the_nodes_the_filter_passes(
@@ -69,18 +80,17 @@ def test_the_answer_is_the_question_for_the_nodes_the_filter_passes(
     classes: list[RuntimeClass],
     pod: Pod,
     asked: dict[str, tuple[list[str], int]],
-    whole_pods: bool,
+    form: str,
     policy: Policy,
 ) -> None:
     """answer ⊆ question, node by node and UID by UID, for exactly the nodes filter passes."""
     snapshot = snapshot_of(nodes, classes)
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
 
-    def keep(victims: Victims) -> Victims:
-        names = bodies.run_of(list(victims))
-        return keep_matching(match_names(pod, runtime_class, snapshot, names, policy), victims)
+    def keeps(run: NameRun) -> bytes:
+        return keeps_victims(pod, runtime_class, snapshot, run, policy)
 
-    answer = answered(_body(asked, whole_pods), keep)
+    answer = answered(_body(asked, form), keeps)
     passing, _ = ask_filter(snapshot, pod, list(asked), policy)
     assert answer == {
         "NodeNameToMetaVictims": {
@@ -223,7 +233,7 @@ def test_of_keys_that_differ_in_case_the_last_wins(order: tuple[str, str, str]) 
     assert answer["NodeNameToMetaVictims"]["n"]["Pods"] == [{"UID": "u2"}]
 
 
-def _as_go_writes(pairs: list[tuple[str, dict[str, object]]]) -> bytes:
+def as_go_writes(pairs: list[tuple[str, dict[str, object]]]) -> bytes:
     """A body of kube-scheduler; the same node may stand in it twice, which it never does."""
     victims = ",".join(
         f"{json.dumps(name)}:{json.dumps(each, separators=(',', ':'))}" for name, each in pairs
@@ -262,12 +272,14 @@ def test_victims_in_slices_are_what_they_are_in_one_piece(
     pairs: list[tuple[str, dict[str, object]]], size: int, junk: bytes
 ) -> None:
     """Wherever the slices are cut, whatever the names look like, and with a byte too many."""
-    body = _as_go_writes(pairs)
+    body = as_go_writes(pairs)
     body = body[:-2] + junk + body[-2:]
     results = []
     for each in (size, 10**9):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(preempt_bodies, "SLICE", each)
+            # Without the compiled part all victims are decoded.
+            patch.setattr(names, "_engine", names.PythonEngine())
+            patch.setattr(victims, "SLICE", each)
             try:
                 results.append(answered(body))
             except bodies.BadRequestError:
