@@ -83,5 +83,11 @@ def whole(request: bytes) -> list[bytes]:
     return [request]
 
 
+def head_first(request: bytes) -> list[bytes]:
+    """The head, and then the content by the byte."""
+    end = request.find(b"\r\n\r\n") + 4
+    return [request[:end], *(request[at : at + 1] for at in range(end, len(request)))]
+
+
 def in_two(request: bytes) -> list[bytes]:
     return [request[:1], request[1:]]

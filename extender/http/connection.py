@@ -125,10 +125,10 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._deaf:
             return
-        before = self.phase
-        if before is Phase.IDLE and len(data) <= WORTH_COUNTING:
+        before, known = self.phase, None
+        if before is Phase.IDLE:
             known = self._all.heads.read(data)
-            if known is not None:
+            if known is not None and known.size == len(known.pieces[0]) <= WORTH_COUNTING:
                 self._reader.queued += known.size
                 self._answer(known)
                 return
@@ -136,15 +136,15 @@ class Connection(asyncio.Protocol):
             self.phase = Phase.RECEIVING
         reader = self._reader
         try:
-            self._feed(data)
+            self._feed(data, known)
         except Refusal as refusal:
             self._deaf = True
             self._reader.drop()
             self._requests.append(refusal)
         if self.phase is Phase.LINGERING:
             return  # refused meanwhile, for holding too much
-        if before is not self.phase and len(self._requests) == 1 and not reader.in_message:
-            self._learn(data, self._requests[0])
+        if before is not self.phase and known is None:
+            self._learn(data)
         if not self._requests and before is not self.phase:
             # With TLS, handshake and first request have one deadline together.
             left = math.inf if self.served or not self._tls else self.deadline - self._all.now()
@@ -153,9 +153,12 @@ class Connection(asyncio.Protocol):
             self._slow_down(len(data))
         self._go_on()
 
-    def _feed(self, data: bytes) -> None:
+    def _feed(self, data: bytes, known: Request | None) -> None:
         """Raises Refusal."""
-        self._reader.feed(data)
+        if known is not None:
+            self._reader.receive(known)
+        else:
+            self._reader.feed(data)
         if self._reader.received > WORTH_COUNTING:
             self._count()
 
@@ -163,7 +166,14 @@ class Connection(asyncio.Protocol):
         """Have the registry count the bytes of this connection."""
         self._all.hold(self, self._reader.received + self._reader.queued + self._unread)
 
-    def _learn(self, data: bytes, request: Request | Refusal) -> None:
+    def _learn(self, data: bytes) -> None:
+        """Remember the head of the only request that data has, or has the beginning of."""
+        waiting = len(self._requests)
+        request: Request | Refusal | None = None
+        if not self._reader.in_message:
+            request = self._requests[0] if waiting == 1 else None
+        elif not waiting:
+            request = self._reader.leave_parser()
         if isinstance(request, Request):
             self._all.heads.learn(data, request)
 
@@ -246,7 +256,7 @@ class Connection(asyncio.Protocol):
         else:  # pause_writing() was called meanwhile
             self._count()
 
-    def _write(self, head: bytes, chunks: Sequence[bytes], size: int) -> int:
+    def _write(self, head: bytes, chunks: Sequence[bytes | memoryview], size: int) -> int:
         """Send an answer; size is that of its chunks together, which is returned."""
         assert self._transport is not None
         # A small chunk costs more than copying its bytes; with TLS each chunk is a record.

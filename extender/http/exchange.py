@@ -55,7 +55,7 @@ class Request:
 class Answer:
     """An answer whose body is complete; chunks are sent one after the other, not copied."""
 
-    chunks: Sequence[bytes]
+    chunks: Sequence[bytes | memoryview]
     status: int = 200
     content_type: bytes = JSON
     headers: Sequence[Header] = ()

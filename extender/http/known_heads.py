@@ -27,10 +27,13 @@ class KnownHeads:
         self._requests: dict[bytes, Request] = {}
 
     def read(self, data: bytes) -> Request | None:
-        """The request in data, if its head is known and data ends with it."""
+        """The request in data, if its head is known and nothing comes behind it.
+
+        The last of its content may still be on its way: pieces has what has arrived.
+        """
         end = data.find(END) + len(END)
         known = self._requests.get(data[:end])
-        if known is None or known.size != len(data) - end:
+        if known is None or known.size < len(data) - end:
             return None
         return Request(
             *(known.method, known.target, known.headers, [data[end:]]),
@@ -38,14 +41,15 @@ class KnownHeads:
         )
 
     def learn(self, data: bytes, request: Request) -> None:
-        """Remember the head; data was exactly this request, as the parser read it.
+        """Remember the head; data is all that has arrived of this request, as the parser read it.
 
-        With a chunked body data has more than head and content, so it is not remembered.
+        With a chunked body data has more than head and content, so it is not remembered. Neither is
+        a head that waits for 100 Continue.
         """
         end = data.find(END) + len(END)
-        if end > MAX_SIZE or len(request.headers) > MAX_FIELDS:
+        if end > MAX_SIZE or len(request.headers) > MAX_FIELDS or request.header(b"expect"):
             return
-        if len(data) - end != request.size:
+        if len(data) - end != sum(map(len, request.pieces)):
             return
         if len(self._requests) >= MAX_HEADS:
             self._requests.clear()

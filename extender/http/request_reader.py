@@ -1,7 +1,7 @@
 """Reads requests: what the parser finds in the bytes, within limits.
 
 httptools (llhttp, the parser of Node.js) reads HTTP; the rules for heads that it leaves open are
-here.
+here. Of a body whose length is known it reads the beginning at most: it would only copy the rest.
 """
 
 from collections import deque
@@ -49,6 +49,8 @@ class RequestReader:
         """Complete requests are added to `requests`."""
         self._requests = requests
         self._max_body_bytes = max_body_bytes
+        # The request whose content arrives without the parser.
+        self._open: Request | None = None
         self._parser: Any = httptools.HttpRequestParser(self)
         self._refusal: Refusal | None = None
         self._headers: list[Header] = []
@@ -67,8 +69,41 @@ class RequestReader:
         """Drop the received part of a body."""
         self._pieces = []
 
+    def receive(self, request: Request) -> None:
+        """Begin with a request whose head is known; pieces has what has arrived of its content."""
+        self.on_message_begin()
+        self._in_head = False
+        self._open = request
+        self._take(request.body)
+
+    def leave_parser(self) -> Request | None:
+        """Receive the rest of a body without the parser, if its length is known.
+
+        Returns the request with what has arrived of its content.
+        """
+        if self._in_head or self._length is None or self._open is not None:
+            return None
+        self._open = self._request(self._pieces, self._length)
+        self._parser = httptools.HttpRequestParser(self)
+        return self._open
+
+    def _take(self, data: bytes) -> None:
+        """Add content of the open request. Raises Refusal for what comes behind it."""
+        assert self._open is not None
+        due = self._open.size - self.received
+        rest = data[due:]
+        self.on_body(data[:due] if rest else data)
+        if self.received == self._open.size:
+            self._open.pieces = self._pieces
+            self._finish(self._open)
+        if rest:
+            self.feed(rest)
+
     def feed(self, data: bytes) -> None:
         """Add the requests that are complete with this. Raises Refusal."""
+        if self._open is not None:
+            self._take(data)
+            return
         if self._in_head:
             self._head_size += len(data)
         else:
@@ -113,6 +148,7 @@ class RequestReader:
         self._fields_size = 0
         self._pieces = []
         self.received = self._chunks = self._wire_size = self._joined = 0
+        self._length: int | None = None
         self.awaits_continue = False
 
     def on_url(self, url: bytes) -> None:
@@ -134,7 +170,7 @@ class RequestReader:
     def on_headers_complete(self) -> None:
         self._in_head = False
         try:
-            self.awaits_continue = _check_head(
+            self.awaits_continue, self._length = _check_head(
                 self._parser.get_http_version(), self._read_here, self._max_body_bytes
             )
             if self._parser.should_upgrade():
@@ -161,27 +197,33 @@ class RequestReader:
             self._joined += 1
 
     def on_message_complete(self) -> None:
-        pieces, self._pieces = self._pieces, []
-        size = self.received
+        self._finish(self._request(self._pieces, self.received))
+
+    def _request(self, pieces: list[bytes], size: int) -> Request:
+        """The request of the head that the parser has read."""
         parser = self._parser
         keep_alive = parser.should_keep_alive() and parser.get_http_version() == "1.1"
         encodings = [value for name, value in self._read_here if name == b"content-encoding"]
-        self._requests.append(
-            Request(
-                *(parser.get_method(), self._target, self._headers, pieces),
-                *(size, keep_alive, b",".join(encodings)),
-            )
+        return Request(
+            *(parser.get_method(), self._target, self._headers, pieces),
+            *(size, keep_alive, b",".join(encodings)),
         )
-        self.queued += size
+
+    def _finish(self, request: Request) -> None:
+        self._requests.append(request)
+        self._open = None
+        self._pieces = []
+        self.queued += request.size
         self.received = self._wire_size = 0
         self.in_message, self._in_head, self.awaits_continue = False, True, False
         self._head_size = 0
 
 
-def _check_head(version: str, headers: Sequence[Header], limit: int) -> bool:
-    """Check what the parser leaves open; returns whether the client waits for 100 Continue.
+def _check_head(version: str, headers: Sequence[Header], limit: int) -> tuple[bool, int | None]:
+    """Check what the parser leaves open.
 
-    headers are those of _READ_HERE, their names in lower case. Raises Refusal.
+    Returns whether the client waits for 100 Continue, and the length of the content, None where it
+    comes in chunks. headers are those of _READ_HERE, their names in lower case. Raises Refusal.
     """
     found: dict[bytes, list[bytes]] = {}
     for name, value in headers:
@@ -204,7 +246,7 @@ def _check_head(version: str, headers: Sequence[Header], limit: int) -> bool:
     expected = found.get(b"expect")
     if expected and expected != [b"100-continue"]:
         raise Refusal(HTTPStatus.EXPECTATION_FAILED, "the only expectation met is 100-continue")
-    return expected is not None and version == "1.1"
+    return expected is not None and version == "1.1", None if codings else length
 
 
 def _check_upgrade(method: bytes, headers: Sequence[Header]) -> None:

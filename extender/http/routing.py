@@ -24,6 +24,7 @@ from extender.http.error_answers import answer_of
 from extender.http.exchange import Answer, Refusal, Request, error_answer
 from extender.reasons import shown
 from extender.undecided import WouldWaitError
+from extender.wire.bodies import Chunks
 from extender.wire.filter_bodies import QUICK_NAMES_BYTES, is_quick
 
 #: Threads for large bodies: only one, since Python runs one at a time, and each keeps its body in
@@ -40,7 +41,7 @@ class Verb(Protocol):
     Unless it is patient, it raises WouldWaitError instead of waiting for anything.
     """
 
-    def __call__(self, body: bytes, *, patient: bool = True) -> tuple[list[bytes], int]: ...
+    def __call__(self, body: bytes, *, patient: bool = True) -> tuple[Chunks, int]: ...
 
 
 class VerbTimes(Protocol):

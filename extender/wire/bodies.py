@@ -16,7 +16,7 @@ from extender.objects import Pod
 
 T = TypeVar("T")
 
-Chunks = list[bytes]
+Chunks = Sequence[bytes | memoryview]
 
 NULL: Final = Raw(b"null")
 

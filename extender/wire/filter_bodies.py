@@ -283,14 +283,15 @@ def _filter_answer(nodes: Chunks, names: Chunks, refused: Chunks, error: str = "
     ]
 
 
-def _names_list(joined: bytes, count: int) -> Chunks:
+def _names_list(joined: bytes | memoryview, count: int) -> Chunks:
     return [b'["', joined, b'"]'] if count else [b"[]"]
 
 
 def encode_passed_all(nodes: NameRun | NodeItems) -> Chunks:
     """ExtenderFilterResult for a request whose every node passes."""
     if isinstance(nodes, NameRun):
-        return _filter_answer([b"null"], _names_list(nodes.joined, nodes.count), [b"{}"])
+        names = memoryview(nodes.buffer)[nodes.start : nodes.end]
+        return _filter_answer([b"null"], _names_list(names, nodes.count), [b"{}"])
     return _filter_answer(_node_list(nodes.raw), [b"null"], [b"{}"])
 
 

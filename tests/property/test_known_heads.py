@@ -11,7 +11,7 @@ from extender.http.all_connections import Limits
 from extender.http.exchange import Refusal, Request
 from extender.http.known_heads import MAX_HEADS, MAX_SIZE, KnownHeads
 from extender.http.request_reader import RequestReader
-from tests.conversing import conversation, in_two, whole
+from tests.conversing import conversation, head_first, in_two, whole
 
 LIMITS = Limits(max_body_bytes=100, max_held_bytes=10_000)
 
@@ -53,7 +53,24 @@ def requests(draw: st.DrawFn) -> bytes:
 @given(st.lists(requests(), min_size=1, max_size=3))
 def test_a_known_head_is_read_as_the_parser_read_it(asked: list[bytes]) -> None:
     twice = [*asked, *asked]
-    assert conversation(twice, whole, LIMITS) == conversation(twice, in_two, LIMITS)
+    parsed = conversation(twice, in_two, LIMITS)
+    assert conversation(twice, whole, LIMITS) == parsed
+
+
+@given(st.lists(requests(), min_size=1, max_size=3), st.integers(0, 20))
+def test_content_without_the_parser_is_what_it_is_with_it(asked: list[bytes], more: int) -> None:
+    """After the head, and with the next request on its heels."""
+    asked = [*asked, *asked]
+    # Whether a client is answered, or told to continue, before or after its next bytes arrive, it
+    # sees in what it gets; what the application is asked is the same.
+    assert conversation(asked, head_first, LIMITS)[0] == conversation(asked, in_two, LIMITS)[0]
+    joined = b"".join(asked)
+
+    def ragged(_: bytes) -> list[bytes]:
+        end = joined.find(b"\r\n\r\n") + 4 + more
+        return [joined[:end], joined[end:]]
+
+    assert conversation([b""], ragged, LIMITS)[0] == conversation([joined], in_two, LIMITS)[0]
 
 
 def test_a_request_that_comes_again_is_not_parsed_again() -> None:
