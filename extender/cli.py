@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from extender import __version__
-from extender.commands.arguments import PLUGIN, Command, Entry
+from extender.commands.arguments import PLUGIN, Entry
 from extender.environment import PURE_PYTHON, check_spelling, unread_variables, variables_of
 from extender.flags import EXIT_USAGE, PROGRAM, UsageError, words_meant
 from extender.serving import logs
@@ -18,95 +18,28 @@ from extender.streams import say, standard_streams, write_out
 #: 128 + SIGINT, as shells report it.
 EXIT_INTERRUPTED: Final = 130
 
-
-def _serve() -> Command:
-    from extender.commands.listening import SERVE
-
-    return SERVE
-
-
-def _webhook() -> Command:
-    from extender.commands.listening import WEBHOOK
-
-    return WEBHOOK
-
-
-def _explain() -> Command:
-    from extender.commands.explaining import EXPLAIN
-
-    return EXPLAIN
-
-
-def _nodes() -> Command:
-    from extender.commands.listing_nodes import NODES
-
-    return NODES
-
-
-def _check() -> Command:
-    from extender.commands.checking import CHECK
-
-    return CHECK
-
-
-def _pods() -> Command:
-    from extender.commands.listing_pods import PODS
-
-    return PODS
-
-
-def _classes() -> Command:
-    from extender.commands.listing_classes import CLASSES
-
-    return CLASSES
-
-
-def _can_delete() -> Command:
-    from extender.commands.deleting import CAN_DELETE
-
-    return CAN_DELETE
-
-
-def _rollout() -> Command:
-    from extender.commands.rolling_out import ROLLOUT
-
-    return ROLLOUT
-
-
-def _render() -> Command:
-    from extender.commands.rendering import RENDER
-
-    return RENDER
-
-
-def _fit() -> Command:
-    from extender.commands.fitting import FIT
-
-    return FIT
-
-
-def _completion() -> Command:
-    from extender.commands.completion import COMPLETION
-
-    return COMPLETION
-
-
 PLUGIN_COMMANDS: Final[Mapping[str, Entry]] = {
-    "explain": Entry("why a pod fits or does not, node by node", _explain),
-    "nodes": Entry("which nodes match a RuntimeClass", _nodes),
-    "check": Entry("lints RuntimeClasses, nodes and a scheduler configuration", _check),
-    "pods": Entry("which pods run with which class where, and which could not again", _pods),
-    "classes": Entry("what each RuntimeClass is used for", _classes),
-    "can-delete": Entry("whether anything uses a RuntimeClass", _can_delete),
-    "rollout": Entry("how far a RuntimeClass's replacement has come", _rollout),
-    "render": Entry("prints objects with their pods as admission would make them", _render),
-    "fit": Entry("which RuntimeClasses could run a pod, best first", _fit),
-    "completion": Entry("prints what completes these commands in bash, zsh or fish", _completion),
+    "explain": Entry("why a pod fits or does not, node by node", "explaining.EXPLAIN"),
+    "nodes": Entry("which nodes match a RuntimeClass", "listing_nodes.NODES"),
+    "check": Entry("lints RuntimeClasses, nodes and a scheduler configuration", "checking.CHECK"),
+    "pods": Entry(
+        "which pods run with which class where, and which could not again", "listing_pods.PODS"
+    ),
+    "classes": Entry("what each RuntimeClass is used for", "listing_classes.CLASSES"),
+    "can-delete": Entry("whether anything uses a RuntimeClass", "deleting.CAN_DELETE"),
+    "rollout": Entry("how far a RuntimeClass's replacement has come", "rolling_out.ROLLOUT"),
+    "render": Entry(
+        "prints objects with their pods as admission would make them", "rendering.RENDER"
+    ),
+    "fit": Entry("which RuntimeClasses could run a pod, best first", "fitting.FIT"),
+    "completion": Entry(
+        "prints what completes these commands in bash, zsh or fish", "completion.COMPLETION"
+    ),
 }
 
 COMMANDS: Final[Mapping[str, Entry]] = {
-    "serve": Entry("the scheduler extender", _serve),
-    "webhook": Entry("the RuntimeClass admission webhook", _webhook),
+    "serve": Entry("the scheduler extender", "listening.SERVE"),
+    "webhook": Entry("the RuntimeClass admission webhook", "listening.WEBHOOK"),
     **PLUGIN_COMMANDS,
 }
 

@@ -75,6 +75,17 @@ def shown(text: str) -> str:
     return printable(text)
 
 
+def listed(names: Sequence[str], most: int, quote: str = "") -> str:
+    """The first of some names, each as `shown`, and how many more there are."""
+    text = ", ".join(f"{quote}{shown(each)}{quote}" for each in names[:most])
+    return f"{text} and {len(names) - most} more" if len(names) > most else text
+
+
+def number_of(count: int, one: str, several: str = "") -> str:
+    """1 node, 2 nodes; several is the plural where it does not end with s."""
+    return f"{count} {one if count == 1 else several or f'{one}s'}"
+
+
 def _mismatch(code: Code, runtime_class: str, detail: str) -> Reason:
     plain = f'nodes don\'t match RuntimeClass "{shown(runtime_class)}"'
     return Reason(code, f"{plain} ({detail})", plain)

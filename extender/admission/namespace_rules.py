@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from extender.reasons import shown
+from extender.reasons import listed, shown
 
 _PREFIX: Final = "runtimeclass-extender/"
 
@@ -126,5 +126,4 @@ def rules_of(namespace: str, annotations: Mapping[str, str]) -> NamespaceRules:
 
 def _quoted(names: tuple[str, ...]) -> str:
     """The names as a message lists them; "" without any."""
-    listed = ", ".join(f'"{shown(each)}"' for each in names[:_NAMED])
-    return f"{listed} and {len(names) - _NAMED} more" if len(names) > _NAMED else listed
+    return listed(names, _NAMED, '"')

@@ -6,7 +6,7 @@ from extender.checks.finding import Finding, Severity
 from extender.decoding.class_annotations import CONDITIONS, PREFIX, TERMS
 from extender.objects import ClassRules, RuntimeClass
 from extender.predicates.shape_parts import readable_terms, requirements_in, unreadable
-from extender.reasons import shown
+from extender.reasons import listed, shown
 from extender.snapshot import Snapshot
 from extender.verbs.class_index import constraint_key
 
@@ -110,12 +110,10 @@ def _same(classes: Sequence[RuntimeClass]) -> Iterator[Finding]:
         alike.setdefault(key, []).append(each.name)
     for names in alike.values():
         if len(names) > 1:
-            listed = ", ".join(map(shown, names[:_NAMED]))
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             yield Finding(
                 Severity.ADVICE,
                 "same-class",
-                f"RuntimeClasses {listed}{more} differ in nothing but their names",
+                f"RuntimeClasses {listed(names, _NAMED)} differ in nothing but their names",
                 "whoever chooses one of them chooses between nothing",
                 f"runtimeclass-extender can-delete {shown(names[-1])}",
                 tuple(names),

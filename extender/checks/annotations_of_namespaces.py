@@ -15,7 +15,7 @@ from extender.admission.namespace_rules import (
 )
 from extender.checks.finding import Finding, Severity
 from extender.objects import Namespace
-from extender.reasons import shown
+from extender.reasons import listed, shown
 
 #: Names given where a finding is about many namespaces.
 _NAMED: Final = 5
@@ -149,9 +149,7 @@ def _by_class(
 
 
 def _namespaces(names: list[str]) -> str:
-    listed = ", ".join(map(shown, names[:_NAMED]))
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"namespace{'s' if len(names) > 1 else ''} {listed}{more}"
+    return f"namespace{'s' if len(names) > 1 else ''} {listed(names, _NAMED)}"
 
 
 def _meant(name: str, runtime_classes: Collection[str]) -> str:

@@ -11,7 +11,7 @@ from extender.objects import HARD_EFFECTS, NodeRequirement, Pod, RuntimeClass, T
 from extender.predicates.node_checks import HandlerState, Policy, handler_state, is_condition_taint
 from extender.predicates.shape_parts import readable_terms
 from extender.predicates.tolerations import TolerationSet
-from extender.reasons import shown
+from extender.reasons import listed, number_of, shown
 from extender.shape import ShapeId
 from extender.snapshot import Snapshot
 from extender.verbs.class_index import ConstraintKey, constraint_key
@@ -44,12 +44,7 @@ def check_classes(snapshot: Snapshot, support: Support, policy: Policy) -> list[
 
 
 def _list(names: Sequence[str]) -> str:
-    listed = ", ".join(map(shown, names[:_NAMED]))
-    return f"{listed} and {len(names) - _NAMED} more" if len(names) > _NAMED else listed
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node" if count == 1 else f"{count} nodes"
+    return listed(names, _NAMED)
 
 
 def _selector(entries: Iterable[Entry]) -> str:
@@ -67,12 +62,13 @@ def _without_node(
     policy: Policy,
 ) -> Iterator[Finding]:
     lonely = [each for each in classes if not matching[each.name]]
+    of_all = number_of(len(snapshot.nodes), "node")
     for index, each in enumerate(lonely):
         cause = _most_frequent_reason(each, snapshot, policy) if index < _MAX_REASONS else ""
         yield Finding(
             Severity.ERROR,
             "no-matching-node",
-            f'RuntimeClass "{each.name}" matches none of {_nodes(len(snapshot.nodes))}{cause}',
+            f'RuntimeClass "{each.name}" matches none of {of_all}{cause}',
             "its pods stay Pending for ever",
             f"kubectl label node NODE {_selector(each.node_selector)}"
             if each.node_selector
@@ -112,7 +108,7 @@ def _unreported_handlers(classes: Sequence[RuntimeClass], snapshot: Snapshot) ->
             Severity.ERROR,
             "unreported-handler",
             f'handler "{shown(handler)}" of RuntimeClass {_list(names)} is reported by none of the'
-            f" {_nodes(reporting)} that report any",
+            f" {number_of(reporting, 'node')} that report any",
             f'the kubelet answers its pods with: no runtime for "{shown(handler)}" is configured',
             "install the runtime, or create the class anew, since a handler can't be changed, with"
             f" one of {_list(sorted(reported - {''}))}",
@@ -143,7 +139,7 @@ def _broken_promises(classes: Iterable[RuntimeClass], snapshot: Snapshot) -> Ite
         yield Finding(
             Severity.ERROR,
             "handler-absent",
-            f'{_nodes(len(nodes))} with the labels of RuntimeClass "{each.name}" lack'
+            f'{number_of(len(nodes), "node")} with the labels of RuntimeClass "{each.name}" lack'
             f'{"s" if len(nodes) == 1 else ""} its handler "{shown(each.handler)}": {_list(nodes)}',
             "without the extender its pods are bound there and never start",
             f"mend the runtime there, or: {unlabel}" if own else "mend the runtime there",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from extender.checks.finding import Finding, Severity
 from extender.predicates.kubelet import KubeletCheck
-from extender.reasons import shown
+from extender.reasons import number_of, shown
 from extender.snapshot import Snapshot
 
 
@@ -22,7 +22,7 @@ def check_kubelets(snapshot: Snapshot, check: KubeletCheck) -> Iterator[Finding]
         if version and any(each.user_namespaces for each in shape.handlers):
             nodes[version] += count
     for version, count in sorted(nodes.items()):
-        have = "1 node has" if count == 1 else f"{count} nodes have"
+        have = number_of(count, "node has", "nodes have")
         yield Finding(
             Severity.WARNING,
             "user-namespaces-doubtful",

@@ -21,7 +21,7 @@ from extender.decoding.decoder import StringList, StringMap, decode, strings
 from extender.objects import HARD_EFFECTS, RuntimeClass, Taint, Toleration
 from extender.predicates.node_checks import is_condition_taint
 from extender.predicates.tolerations import TolerationSet
-from extender.reasons import shown
+from extender.reasons import listed, shown
 
 RESOURCE_FLAVOR: Final = "ResourceFlavor"
 NODE_POOL: Final = "NodePool"
@@ -206,5 +206,4 @@ def _has_taint(taint: Taint, names: Sequence[str]) -> Finding:
 
 
 def _listed(names: Sequence[str]) -> str:
-    listed = ", ".join(f'"{shown(each)}"' for each in names[:_NAMED])
-    return f"{listed} and {len(names) - _NAMED} more" if len(names) > _NAMED else listed
+    return listed(names, _NAMED, '"')

@@ -10,7 +10,7 @@ from extender.checks.managed_resources import (
     schedulers_that_wait,
 )
 from extender.objects import MARK, Node, Pod
-from extender.reasons import shown
+from extender.reasons import listed, number_of, shown
 
 #: Names given where a finding is about many pods.
 _NAMED: Final = 5
@@ -106,7 +106,7 @@ def check_marks(
         if pod.is_marked and waits[pod.state.scheduler_name or DEFAULT_SCHEDULER]
     ]
     if stuck:
-        ask = "1 pod asks" if len(stuck) == 1 else f"{len(stuck)} pods ask"
+        ask = number_of(len(stuck), "pod asks", "pods ask")
         yield Finding(
             Severity.ERROR,
             "mark-not-ignored",
@@ -141,5 +141,4 @@ def _unmarked(place: str, with_class: Sequence[Pod]) -> Iterator[Finding]:
 
 def _names(pods: Sequence[Pod]) -> str:
     names = sorted(f"{pod.namespace or 'default'}/{pod.name}" for pod in pods)
-    listed = ", ".join(map(shown, names[:_NAMED]))
-    return f"{listed} and {len(names) - _NAMED} more" if len(names) > _NAMED else listed
+    return listed(names, _NAMED)

@@ -13,7 +13,7 @@ from extender.admission.namespace_rules import (
 )
 from extender.admission.policy_subjects import Subject
 from extender.checks.finding import Finding, Severity
-from extender.reasons import shown
+from extender.reasons import listed, shown
 
 #: The number of pods and workloads that a finding about many names.
 _NAMED: Final = 50
@@ -55,10 +55,7 @@ class PolicyCheck:
 
 
 def _listed(subjects: Iterable[Subject]) -> str:
-    names = [f"{each.kind} {each.namespace}/{each.name}" for each in subjects]
-    names.sort()
-    listed = ", ".join(map(shown, names[:_NAMED]))
-    return f"{listed} and {len(names) - _NAMED} more" if len(names) > _NAMED else listed
+    return listed(sorted(f"{each.kind} {each.namespace}/{each.name}" for each in subjects), _NAMED)
 
 
 def _fix(rules: NamespaceRules, violation: Violation, name: str) -> str:

@@ -22,7 +22,7 @@ from extender.checks.managed_resources import ignores_mark, is_for_marked_pods, 
 from extender.checks.sampling import check_sampling
 from extender.checks.strict_fields import check_strict_fields
 from extender.objects import MARK
-from extender.reasons import shown
+from extender.reasons import listed, number_of, shown
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
@@ -133,13 +133,12 @@ def _check_verbs(
     if extender.get("prioritizeVerb"):
         yield from _check_verb(place, extender, "prioritizeVerb", "prioritize", "")
     elif untainted and not is_for_marked_pods(extender):
-        serve = "1 node serves" if len(untainted) == 1 else f"{len(untainted)} nodes serve"
-        more = f" and {len(untainted) - _NAMED} more" if len(untainted) > _NAMED else ""
+        serve = number_of(len(untainted), "node serves", "nodes serve")
         yield Finding(
             Severity.WARNING,
             "prioritize-verb",
             f"{place}.prioritizeVerb is missing, and {serve} RuntimeClasses without a taint:"
-            f" {', '.join(map(shown, untainted[:_NAMED]))}{more}",
+            f" {listed(untainted, _NAMED)}",
             "plain pods take them",
             "taint them, or (a second call for each pod): prioritizeVerb: prioritize, weight: 3",
         )

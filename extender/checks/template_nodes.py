@@ -9,7 +9,7 @@ from extender.checks.finding import Finding, Severity
 from extender.checks.template_fields import Found, Template
 from extender.objects import Pod, RuntimeClass, Taint
 from extender.predicates.node_checks import Policy, tolerations_together
-from extender.reasons import shown
+from extender.reasons import number_of, shown
 from extender.snapshot import Snapshot
 from extender.verbs.explain.candidate_nodes import nodes_of
 from extender.verbs.explain.explanation import Explanation, explain
@@ -80,18 +80,14 @@ class Placing:
         finding = Finding(
             Severity.ERROR,
             "daemonset_hangs",
-            f"on {len(left)} of the {nodes_text(len(meant))} that the DaemonSet is meant for its"
-            " pod would stay Pending for ever",
+            f"on {len(left)} of the {number_of(len(meant), 'node')} that the DaemonSet is meant for"
+            " its pod would stay Pending for ever",
             "its controller makes a pod for each node that the template allows, and looks at no"
             f" RuntimeClass: {', '.join(told)}",
             f"nodeSelector: {_flow(selector)}" if selector else "give the template a nodeSelector",
             (runtime_class.name,) if runtime_class else (),
         )
         yield finding, template.spec("runtimeClassName")
-
-
-def nodes_text(count: int) -> str:
-    return f"{count} node" if count == 1 else f"{count} nodes"
 
 
 def _flow(entries: Mapping[str, str]) -> str:

@@ -8,10 +8,10 @@ from typing import Final
 
 from extender.checks.finding import Finding, Severity
 from extender.checks.template_fields import Found, Place, Template
-from extender.checks.template_nodes import Placing, nodes_text
+from extender.checks.template_nodes import Placing
 from extender.objects import UNSCHEDULABLE_TAINT_KEY, Pod, RuntimeClass, Taint, Toleration
 from extender.predicates.node_checks import is_condition_taint
-from extender.reasons import Code, shown
+from extender.reasons import Code, number_of, shown
 from extender.verbs.explain.explanation import Explanation
 from extender.verbs.explain.warnings import toleration_json
 
@@ -55,7 +55,7 @@ class _Case:
 
     @property
     def fits_none(self) -> str:
-        return f"the pods fit none of {nodes_text(self.explanation.total)}"
+        return f"the pods fit none of {number_of(self.explanation.total, 'node')}"
 
 
 def unplaced(
@@ -87,7 +87,7 @@ def _state(case: _Case) -> Iterator[Found]:
     if feasible:
         yield case.found(
             "fits_nowhere",
-            f"{case.fits_none} at the moment: {nodes_text(feasible)} would do, and"
+            f"{case.fits_none} at the moment: {number_of(feasible, 'node')} would do, and"
             f" {'is' if feasible == 1 else 'are'} cordoned or not ready",
             "kubectl get nodes",
             case.template.spec("runtimeClassName"),
@@ -109,7 +109,7 @@ def _taints(case: _Case) -> Iterator[Found]:
     ]
     yield case.found(
         "missing_toleration",
-        f"{case.fits_none}: they would fit {nodes_text(nodes)} if they tolerated"
+        f"{case.fits_none}: they would fit {number_of(nodes, 'node')} if they tolerated"
         f" {' and '.join(shown(str(each)) for each in taints)}",
         f"tolerations: [{', '.join(map(toleration_json, tolerations))}]",
         case.template.spec("tolerations"),
@@ -140,7 +140,7 @@ def _labels(case: _Case) -> Iterator[Found]:
         if feasible:
             yield case.found(
                 "fits_nowhere",
-                f"{case.fits_none}: they would fit {nodes_text(feasible)} without {text}",
+                f"{case.fits_none}: they would fit {number_of(feasible, 'node')} without {text}",
                 f"kubectl get nodes -L {shown(str(place[-1]))}"
                 if len(place) > len(template.spec("nodeSelector"))
                 else "kubectl get nodes --show-labels",
@@ -176,7 +176,7 @@ def _features(case: _Case) -> Iterator[Found]:
         if feasible:
             yield case.found(
                 "feature",
-                f"{case.fits_none}: they would fit {nodes_text(feasible)} without {text}",
+                f"{case.fits_none}: they would fit {number_of(feasible, 'node')} without {text}",
                 "do without it, or use a RuntimeClass whose handler has the feature",
                 place,
             )
@@ -202,7 +202,7 @@ def _kubelet(case: _Case) -> Iterator[Found]:
         text, place = "resources of the pod as a whole", template.spec("resources")
     yield case.found(
         code,
-        f"{case.fits_none}: they would fit {nodes_text(feasible)} without {text}",
+        f"{case.fits_none}: they would fit {number_of(feasible, 'node')} without {text}",
         "do without it, or add nodes that have it",
         place,
     )

@@ -41,6 +41,7 @@ from extender.flags import CommandParser, UsageError
 from extender.input_files import FileError, read_file
 from extender.predicates.node_checks import Policy
 from extender.printing.finding_texts import findings_document, findings_text
+from extender.reasons import number_of
 from extender.verbs.class_nodes import Support
 from extender.yaml_documents import YamlError, yaml_documents
 
@@ -160,8 +161,8 @@ def _look_at(
         raise UsageError("there is no RuntimeClass, Node or Pod: nothing was checked")
     findings += _check_cluster(state, policy_of(flags), program)
     classes, nodes = len(snapshot.runtime_classes), len(snapshot.nodes)
-    looked_at.append(f"{classes} RuntimeClass{'' if classes == 1 else 'es'}")
-    looked_at.append(f"{nodes} node{'' if nodes == 1 else 's'}")
+    looked_at.append(number_of(classes, "RuntimeClass", "RuntimeClasses"))
+    looked_at.append(number_of(nodes, "node"))
     try:
         findings += check_pods(state.pods.pending().values(), snapshot.runtime_classes)
     except NotAllowedError as error:

@@ -69,7 +69,6 @@ class _Line:
 
     def __init__(self, program: str, command: Command, words: Sequence[str]) -> None:
         self._program = program
-        self._command = command
         self._parser = command.parser(program)
         self._words = words
         self._given: set[str] = set()

@@ -13,7 +13,7 @@ from extender.commands.arguments import PLUGIN
 from extender.flags import UsageError
 from extender.input_files import MAX_FILE_BYTES
 from extender.objects import Pod
-from extender.reasons import shown
+from extender.reasons import listed, shown
 
 POD: Final = "Pod"
 
@@ -124,8 +124,7 @@ def object_in_file(
 
 def _names(found: Mapping[tuple[str, str], Pod]) -> str:
     names = [key if kind == POD else f"{kind} {key}" for kind, key in found]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(map(shown, names[:_NAMED])) + more
+    return listed(names, _NAMED)
 
 
 def _objects(filename: str, warn: Callable[[str], None]) -> Mapping[tuple[str, str], Pod]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from extender.objects import PodState
-from extender.reasons import Reason, shown
+from extender.reasons import Reason, listed, shown
 
 #: The scheduler of a pod that names none.
 DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -41,10 +41,8 @@ def _bound(state: PodState, node: Reason | str | None) -> Iterator[str]:
 
 def _gated(state: PodState) -> Iterator[str]:
     if state.gates:
-        names = ", ".join(map(shown, state.gates[:_NAMED]))
-        more = len(state.gates) - _NAMED
-        named = f"{names} and {more} more" if more > 0 else names
-        yield f"No scheduler looks at it until its scheduling gates are removed: {named}."
+        gates = listed(state.gates, _NAMED)
+        yield f"No scheduler looks at it until its scheduling gates are removed: {gates}."
 
 
 def _others(state: PodState) -> Iterator[str]:

@@ -17,7 +17,7 @@ from extender.predicates.resource_fit import (
     insufficient,
     request_of,
 )
-from extender.reasons import Reason, resources_lacking, shown
+from extender.reasons import Reason, number_of, resources_lacking, shown
 from extender.verbs.explain.origin import Origin
 
 #: The number of resources listed for a node; a pod's author may ask for thousands.
@@ -35,18 +35,14 @@ class _Shortage:
     def text(self, nodes: int) -> str:
         name, found = self.found.resource, self.found
         if name == PODS:
-            return f"Too many pods: {self.most} allocatable on {_nodes(nodes)}"
+            return f"Too many pods: {self.most} allocatable on {number_of(nodes, 'node')}"
         part = amount_text(name, found.overhead)
         of_class = f" ({part} of it RuntimeClass overhead)" if found.overhead else ""
         at_most = "" if self.least == self.most else "at most "
         return (
             f"Insufficient {shown(name)}: {amount_text(name, found.asked)} asked{of_class},"
-            f" {at_most}{amount_text(name, self.most)} allocatable on {_nodes(nodes)}"
+            f" {at_most}{amount_text(name, self.most)} allocatable on {number_of(nodes, 'node')}"
         )
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node" if count == 1 else f"{count} nodes"
 
 
 def request_of_pod(pod: Pod, runtime_class: RuntimeClass | None) -> Request | None:

@@ -9,7 +9,7 @@ from extender.admission.namespace_rules import NamespaceRules
 from extender.objects import Pod, RuntimeClass, Taint, Toleration, fields_of
 from extender.predicates.node_selector import UnreadableTerm, conflicting_key
 from extender.predicates.tolerations import TolerationSet
-from extender.reasons import shown
+from extender.reasons import number_of, shown
 from extender.validation.quantity import same_amounts
 
 #: Keys that say where a node is, not what it runs: a pod's author selects by them, a class rarely
@@ -95,9 +95,10 @@ def _doubtful_kubelets(pod: Pod, versions: Mapping[str, int]) -> Iterator[str]:
     )
     for version, nodes in sorted(versions.items()):
         yield (
-            f"{_nodes(nodes)} a kubelet {shown(version)}, which rejects a pod with hostUsers after"
-            " it is bound unless the gate UserNamespacesSupport was turned on there; the Node does"
-            f" not tell: upgrade to v1.33, or turn it on; {way_out}"
+            f"{number_of(nodes, 'node has', 'nodes have')} a kubelet {shown(version)}, which"
+            " rejects a pod with hostUsers after it is bound unless the gate UserNamespacesSupport"
+            " was turned on there; the Node does not tell: upgrade to v1.33, or turn it on;"
+            f" {way_out}"
         )
 
 
@@ -118,15 +119,11 @@ def _missing_tolerations(
         told.add(index)
         toleration = runtime_class.tolerations[index]
         yield (
-            f"{_nodes(nodes)} taint {shown(str(taint))}, which only RuntimeClass"
-            f' "{shown(runtime_class.name)}" tolerates; kube-scheduler looks at the pod\'s own'
-            f" tolerations{_UNLESS_ADMITTED if not pod.uid else ''}. Add to its spec.tolerations,"
-            " which a Pending pod still accepts: " + toleration_json(toleration)
+            f"{number_of(nodes, 'node has', 'nodes have')} taint {shown(str(taint))}, which only"
+            f' RuntimeClass "{shown(runtime_class.name)}" tolerates; kube-scheduler looks at the'
+            f" pod's own tolerations{_UNLESS_ADMITTED if not pod.uid else ''}. Add to its"
+            " spec.tolerations, which a Pending pod still accepts: " + toleration_json(toleration)
         )
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node has" if count == 1 else f"{count} nodes have"
 
 
 def toleration_json(toleration: Toleration) -> str:
