@@ -25,7 +25,7 @@ _MAX_COMPARED: Final = 100
 
 
 class UsageError(Exception):
-    """A mistake that the person at the command line can correct; one line."""
+    """What the person at the command line can correct, or must wait for; one line."""
 
 
 @dataclass(frozen=True, slots=True)

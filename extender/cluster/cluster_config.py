@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from extender.cluster.impersonation import Headers, impersonation_of
+from extender.flags import UsageError
 from extender.input_files import FileError, Signature, check_file, read_file, signature_of
 from extender.yaml_documents import YamlError, yaml_documents
 
@@ -31,7 +32,7 @@ _FILE_KEYS: Final = frozenset(
 )
 
 
-class ConfigError(Exception):
+class ConfigError(UsageError):
     """There is no usable configuration; one line: what is wrong, where, and how to correct it."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from extender.flags import UsageError
 from extender.input_files import Signature, cause_of, signature_of
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -15,7 +16,7 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 MAX_FILES: Final = 2**17
 
 
-class ManifestError(ValueError):
+class ManifestError(UsageError):
     """A manifest can't be used; one line that names the file, the object and the cause."""
 
 

@@ -1,4 +1,4 @@
-"""The pods and workloads that use RuntimeClasses, read on demand and not kept."""
+"""Pods, workloads and Namespaces, of manifests or of a cluster, read on demand and not kept."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, Protocol
@@ -25,7 +25,11 @@ class FoundPod(NamedTuple):
 
 
 class Inventory(Protocol):
-    """Where pods and workloads come from. Of a cluster all raise ReadError."""
+    """Where pods and the like come from. Of a cluster all raise ReadError or ForbiddenError."""
+
+    def find_pod(self, namespace: str, name: str) -> Pod | None: ...
+    def pending_pods(self) -> Mapping[str, Pod]:
+        """By NAMESPACE/NAME; of manifests all, since they don't say which are bound."""
 
     def pods(self, namespace: str = "", *, pending: bool = False) -> Iterator[FoundPod]:
         """Each pod that has not finished once; pending: only those without a node."""
@@ -34,15 +38,21 @@ class Inventory(Protocol):
     def subjects(self) -> Iterator[Subject]:
         """What policies of namespaces judge; of manifests that were loaded with `subjects`."""
 
-    def namespaces(self) -> Mapping[str, Namespace]:
-        """All namespaces, by name."""
+    def namespaces(self, name: str = "") -> Mapping[str, Namespace]:
+        """All Namespaces by name, or at least the named one."""
 
 
 class ManifestInventory:
-    """Of manifests that were loaded with `uses`."""
+    """Of manifests; of those that were loaded with `uses` also what uses the classes."""
 
     def __init__(self, loaded: Manifests) -> None:
         self._loaded = loaded
+
+    def find_pod(self, namespace: str, name: str) -> Pod | None:
+        return self._loaded.pods.get(f"{namespace}/{name}")
+
+    def pending_pods(self) -> Mapping[str, Pod]:
+        return self._loaded.pods
 
     def pods(self, namespace: str = "", *, pending: bool = False) -> Iterator[FoundPod]:
         uses = self._loaded.uses
@@ -58,7 +68,7 @@ class ManifestInventory:
     def subjects(self) -> Iterator[Subject]:
         yield from (self._loaded.subjects or {}).values()
 
-    def namespaces(self) -> Mapping[str, Namespace]:
+    def namespaces(self, _: str = "") -> Mapping[str, Namespace]:
         return self._loaded.namespaces
 
 
@@ -67,6 +77,9 @@ class LiveInventory:
 
     def __init__(self, reader: ClusterReader) -> None:
         self._reader = reader
+        self.find_pod = reader.find_pod
+        self.pending_pods = reader.pending_pods
+        self.namespaces = reader.namespaces
 
     def pods(self, namespace: str = "", *, pending: bool = False) -> Iterator[FoundPod]:
         reader = self._reader
@@ -100,6 +113,3 @@ class LiveInventory:
                     yield template_subject(raw, kind.name)
         except DecodeError as error:
             raise ReadError(str(error)) from None
-
-    def namespaces(self) -> Mapping[str, Namespace]:
-        return self._reader.namespaces()

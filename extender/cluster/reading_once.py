@@ -21,6 +21,7 @@ from extender.decoding.runtime_classes import (
     namespace_of,
     runtime_class_of,
 )
+from extender.flags import UsageError
 from extender.objects import Namespace, Pod, RuntimeClass
 from extender.reasons import shown
 
@@ -46,7 +47,7 @@ _FORBIDDEN: Final = 403
 _WHO_MAY: Final = "ClusterRole runtimeclass-viewer of scheduler-config/viewer gives the right"
 
 
-class ReadError(Exception):
+class ReadError(UsageError):
     """The cluster could not be read; one line that says what was asked and why it failed."""
 
 

@@ -2,10 +2,9 @@
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-from extender.admission.policy_subjects import Subject
 from extender.checks.annotations_of_namespaces import check_namespaces
 from extender.checks.classes_and_nodes import check_classes, check_pods, check_tolerations
 from extender.checks.config_fields import Circumstances, SchedulerConfigError
@@ -19,6 +18,7 @@ from extender.checks.scheduler_config import (
 )
 from extender.checks.special_nodes import untainted_special_nodes
 from extender.checks.strict_fields import duplicate_keys
+from extender.cluster.reading_once import ForbiddenError
 from extender.commands.arguments import (
     Command,
     add_policy_flags,
@@ -29,14 +29,12 @@ from extender.commands.arguments import (
 from extender.commands.checking_files import FILE_OUTPUTS, add_check_file_flags, check_files
 from extender.commands.cluster_state import (
     ClusterState,
-    NotAllowedError,
     has_cluster,
     load_cluster,
 )
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer, warn
 from extender.commands.probing import probe
-from extender.commands.progress import Progress
-from extender.commands.usage import reading
+from extender.commands.usage import counted
 from extender.flags import CommandParser, UsageError
 from extender.input_files import FileError, read_file
 from extender.predicates.node_checks import Policy
@@ -118,7 +116,7 @@ def _check_set_up(program: str, flags: argparse.Namespace) -> int:
     looked_at: list[str] = []
     findings: list[Finding] = []
     if config is None or source.is_given or flags.policies or has_cluster():
-        state = load_cluster(source, Progress(), subjects=flags.policies)
+        state = load_cluster(program, source, subjects=flags.policies)
         findings += _look_at(state, flags, program, looked_at)
     if config is not None:
         broken = any(each.check == "handler-absent" for each in findings) if state else None
@@ -150,27 +148,25 @@ def _look_at(
     state: ClusterState, flags: argparse.Namespace, program: str, looked_at: list[str]
 ) -> list[Finding]:
     """The findings in the cluster; looked_at gets a text of what was checked. Raises UsageError."""
-    for warning in state.warnings:
-        warn(program, warning)
     snapshot, findings = state.snapshot, list[Finding]()
     if flags.policies:
         refused, judged = _check_policies(state)
         findings += refused
         looked_at.append(f"{judged} pods and templates")
-    elif not (snapshot.runtime_classes or snapshot.nodes or state.pods.pending()):
+    elif not (snapshot.runtime_classes or snapshot.nodes or state.inventory.pending_pods()):
         raise UsageError("there is no RuntimeClass, Node or Pod: nothing was checked")
     findings += _check_cluster(state, policy_of(flags), program)
     classes, nodes = len(snapshot.runtime_classes), len(snapshot.nodes)
     looked_at.append(number_of(classes, "RuntimeClass", "RuntimeClasses"))
     looked_at.append(number_of(nodes, "node"))
     try:
-        findings += check_pods(state.pods.pending().values(), snapshot.runtime_classes)
-    except NotAllowedError as error:
+        findings += check_pods(state.inventory.pending_pods().values(), snapshot.runtime_classes)
+    except ForbiddenError as error:
         warn(program, f"left out whether pods wait for a class that does not exist: {error}")
         looked_at.append("no pods, which may not be listed")
     try:
-        findings += check_namespaces(state.namespaces(), snapshot.runtime_classes)
-    except NotAllowedError as error:
+        findings += check_namespaces(state.inventory.namespaces(), snapshot.runtime_classes)
+    except ForbiddenError as error:
         warn(program, f"left out whether namespaces have default classes that exist: {error}")
         looked_at.append("no namespaces, which may not be listed")
     return findings
@@ -178,16 +174,10 @@ def _look_at(
 
 def _check_policies(state: ClusterState) -> tuple[list[Finding], int]:
     """Raises UsageError where pods, workloads or namespaces may not be listed."""
-    with reading("pods and templates") as read_one:
-
-        def counted() -> Iterator[Subject]:
-            for each in state.inventory.subjects():
-                read_one()
-                yield each
-
-        namespaces = state.namespaces()
+    with counted(state.inventory.subjects(), "pods and templates") as subjects:
+        namespaces = state.inventory.namespaces()
         annotations = {name: each.annotations for name, each in namespaces.items()}
-        return check_policies(counted(), annotations)
+        return check_policies(subjects, annotations)
 
 
 def _check_cluster(state: ClusterState, policy: Policy, program: str) -> list[Finding]:
@@ -221,10 +211,10 @@ def _check_marks(
     try:
         extenders = our_extenders(config)
         findings = list(check_autoscalers(extenders, state.autoscaler_signs))
-        findings += check_marks(config, extenders, state.pods.pending().values())
+        findings += check_marks(config, extenders, state.inventory.pending_pods().values())
     except SchedulerConfigError as error:
         raise UsageError(f"--scheduler-config {name}: {error}") from None
-    except NotAllowedError as error:
+    except ForbiddenError as error:
         warn(program, f"left out whether pods are marked as the configuration wants it: {error}")
     return findings
 

@@ -15,23 +15,21 @@ from extender.checks.kueue_and_karpenter import OFFER_GROUPS, check_offer, offer
 from extender.checks.template_fields import Found, Place
 from extender.checks.template_nodes import Placing
 from extender.cluster.file_objects import FileObject, GivenFile
-from extender.cluster.manifest_objects import Manifests
 from extender.cluster.misspelt import misspelt_fields, misspelt_kind
-from extender.commands.arguments import PLUGIN, policy_of, source_of
+from extender.commands.arguments import policy_of
 from extender.commands.given_files import add_file_flags, read_given
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, screen, warn
 from extender.commands.progress import Progress
 from extender.commands.surroundings import (
     SURROUNDINGS,
-    cluster_around,
-    namespace_rules,
     subject_of,
-    take_surroundings,
+    surroundings_of,
     template_in,
+    unreadable,
 )
 from extender.decoding.decoder import DecodeError, decode
 from extender.decoding.workloads import WORKLOAD_GROUPS
-from extender.flags import CommandParser, UsageError
+from extender.flags import CommandParser
 from extender.printing.file_finding_texts import located_document, located_text
 from extender.printing.junit import junit_text
 from extender.printing.sarif import sarif_document
@@ -76,21 +74,15 @@ def check_files(program: str, flags: argparse.Namespace) -> int:
     """Exit code 1 with findings that are as bad as --fail-on says. Raises UsageError."""
     progress = Progress()
     judged = _Judged(read_given(flags.filename, progress, recursive=flags.recursive))
-    brought = Manifests()
-    for file in judged.files:
-        take_surroundings(file, brought)
-    state = cluster_around(source_of(flags), brought, progress)
-    for warning in state.warnings:
-        warn(program, warning)
-    rules = namespace_rules(program, state, brought)
-    admission = Admission(state.snapshot.runtime_classes, rules, flags.default_class)
+    around = surroundings_of(program, flags, judged.files)
+    snapshot = around.state.snapshot
+    admission = Admission(snapshot.runtime_classes, around.rules, flags.default_class)
     placing = None
-    if state.snapshot.nodes:
-        placing = Placing(state.snapshot, policy_of(flags))
+    if snapshot.nodes:
+        placing = Placing(snapshot, policy_of(flags))
     else:
         warn(program, "no Node is known: where pods fit was not checked")
-    of_nobody = state.namespace if program.startswith(PLUGIN) else "default"
-    checker = _Checker(Judge(admission, placing), admission, flags.namespace or of_nobody)
+    checker = _Checker(Judge(admission, placing), admission, around.namespace)
     total = sum(len(each.objects) for each in judged.files)
     with progress.showing(lambda: f"{judged.objects:,} of {total:,} objects checked"):
         for file in judged.files:
@@ -192,8 +184,7 @@ def _judge(file: GivenFile, checker: _Checker, judged: _Judged) -> None:
         try:
             answer = checker(each)
         except DecodeError as error:
-            line = file.lines([(each, ())])[each.document, each.place]
-            raise UsageError(f"{file.name}:{line}: {each.kind}: {str(error).lstrip('.')}") from None
+            raise unreadable(file, each, error) from None
         judged.objects += 1
         if answer is None:
             continue

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from extender.cluster.cluster_config import ClusterConfig, ConfigError, context_names
-from extender.cluster.manifest_files import ManifestError
 from extender.cluster.reading_manifests import load_manifests
-from extender.cluster.reading_once import ClusterReader, ReadError
+from extender.cluster.reading_once import ClusterReader
+from extender.flags import UsageError
 from extender.objects import Pod, RuntimeClass
 
 Candidates = Sequence[tuple[str, str]]
@@ -35,7 +35,7 @@ def runtime_classes(flags: argparse.Namespace) -> Candidates:
             found = load_manifests(flags.manifests).runtime_classes
         else:
             found = _reader(flags).runtime_classes()
-    except (ManifestError, ConfigError, ReadError):
+    except UsageError:
         return ()
     return [(each.name, f"handler {each.handler}") for _, each in sorted(found.items())]
 
@@ -56,7 +56,7 @@ def pods(flags: argparse.Namespace, last: str, *, plugin: bool) -> Candidates:
             config = ClusterConfig(flags.kubeconfig, flags.context)
             namespace = flags.namespace or (config.namespace if plugin else "")
             found = _reader(flags, config).pending_pods()
-    except (ManifestError, ConfigError, ReadError):
+    except UsageError:
         return ()
     named = [(*key.split("/", 1), pod.runtime_class_name) for key, pod in sorted(found.items())]
     if not namespace or (slash and not typed):

@@ -5,7 +5,7 @@ from typing import Final
 
 from extender.commands.arguments import Command, add_printing_flags
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer
-from extender.commands.usage import class_named, counted, load_usage, reading
+from extender.commands.usage import class_named, counted, load_usage
 from extender.flags import CommandParser
 from extender.printing.usage_documents import can_delete_document
 from extender.printing.usage_texts import can_delete_text
@@ -22,12 +22,12 @@ def _can_delete(program: str, flags: argparse.Namespace) -> int:
     state = load_usage(f"{program} can-delete", flags, nodes=False)
     runtime_class = class_named(flags.runtimeclass, state)
     inventory = state.inventory
-    with reading("pods") as read_one:
+    with counted(inventory.pods()) as pods:
         users = list(
             users_of(
                 runtime_class.name,
                 runtime_class,
-                (each.placed for each in counted(inventory.pods(), read_one)),
+                (each.placed for each in pods),
                 inventory.workloads(),
                 inventory.namespaces(),
             )

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from extender.admission.namespace_rules import NamespaceRules, rules_of
+from extender.cluster.reading_once import ForbiddenError
 from extender.commands.arguments import (
     PLUGIN,
     Command,
@@ -15,10 +16,9 @@ from extender.commands.arguments import (
     policy_of,
     source_of,
 )
-from extender.commands.cluster_state import ClusterState, NotAllowedError, load_cluster
+from extender.commands.cluster_state import ClusterState, load_cluster
 from extender.commands.named_pods import POD, PodName, object_in_file, pod_name
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer, warn
-from extender.commands.progress import Progress
 from extender.flags import CommandParser, UsageError
 from extender.objects import Pod
 from extender.printing.debug_documents import (
@@ -90,9 +90,7 @@ def read_asked_pod(program: str, command: str, flags: argparse.Namespace) -> Ask
     kind, given = (
         object_in_file(flags.filename, wanted, flags.namespace, say) if in_file else (POD, None)
     )
-    state = load_cluster(source_of(flags), Progress())
-    for warning in state.warnings:
-        say(warning)
+    state = load_cluster(f"{program} {command}", source_of(flags))
     if not state.snapshot.nodes:
         raise UsageError("no Node is known: which nodes the pod fits on is unknown")
     pod = given or _pod_of_cluster(state, wanted)
@@ -129,8 +127,8 @@ def _rules(
 ) -> NamespaceRules | None:
     """None where the namespace is not known or may not be read."""
     try:
-        found = state.namespaces(namespace).get(namespace)
-    except NotAllowedError as error:
+        found = state.inventory.namespaces(namespace).get(namespace)
+    except ForbiddenError as error:
         say(f"left out whether the pod's namespace allows its class: {error}")
         return None
     return None if found is None else rules_of(namespace, found.annotations)
@@ -139,7 +137,7 @@ def _rules(
 def _pod_of_cluster(state: ClusterState, wanted: PodName | None) -> Pod:
     assert wanted is not None
     key = wanted.namespace or state.namespace, wanted.name
-    pod = state.pods.find(*key)
+    pod = state.inventory.find_pod(*key)
     if pod is None:
         raise UsageError(f"Pod {shown('/'.join(key))} not found{_neighbours(state, *key)}")
     return pod
@@ -148,10 +146,10 @@ def _pod_of_cluster(state: ClusterState, wanted: PodName | None) -> Pod:
 def _neighbours(state: ClusterState, namespace: str, name: str) -> str:
     """Pods of the namespace with similar names; none where pods may not be listed."""
     try:
-        there = state.pods.named(namespace)
+        pods = state.inventory.pending_pods().values()
     except UsageError:
         return ""
-    return did_you_mean(name, there)
+    return did_you_mean(name, [each.name for each in pods if each.namespace == namespace])
 
 
 EXPLAIN: Final = Command(

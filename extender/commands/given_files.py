@@ -68,10 +68,7 @@ def _given_files(
         for file in _files(name, recursive):
             text = _text(file, left)
             left -= len(text)
-            try:
-                yield read_objects(file, text, on_document)
-            except ManifestError as error:
-                raise UsageError(str(error)) from None
+            yield read_objects(file, text, on_document)
 
 
 def _text(file: str, limit: int) -> bytes:

@@ -7,7 +7,7 @@ from extender.checks.classes_and_nodes import check_classes, check_tolerations
 from extender.checks.finding import Severity, worst_first
 from extender.commands.arguments import Command, add_policy_flags, add_printing_flags, policy_of
 from extender.commands.output import EXIT_FITS, print_answer
-from extender.commands.usage import add_pool_flags, counted, load_usage, reading
+from extender.commands.usage import add_pool_flags, counted, load_usage
 from extender.flags import CommandParser
 from extender.printing.usage_documents import ClassUse, usage_document
 from extender.printing.usage_texts import usage_text
@@ -30,8 +30,8 @@ def _classes(program: str, flags: argparse.Namespace) -> int:
     snapshot = state.snapshot
     pools = pools_of(snapshot, flags.pool_label) if flags.by_pool else None
     usage, placement = Usage(pools), Placement(snapshot, policy)
-    with reading("pods") as read_one:
-        for found in counted(state.inventory.pods(), read_one):
+    with counted(state.inventory.pods()) as pods:
+        for found in pods:
             if found.placed.runtime_class_name:
                 usage.count(found.placed, placement.judge(found.placed)[0])
     classes = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)

@@ -11,13 +11,11 @@ from extender.commands.arguments import (
     source_of,
 )
 from extender.commands.cluster_state import load_cluster
-from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer, warn
-from extender.commands.progress import Progress
+from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer
+from extender.commands.usage import class_named
 from extender.flags import CommandParser, UsageError, whole_number
 from extender.printing.debug_documents import class_nodes_document, states_of
 from extender.printing.debug_texts import class_nodes_text
-from extender.printing.similar import did_you_mean
-from extender.reasons import shown
 from extender.verbs.class_nodes import nodes_of_class
 
 
@@ -35,18 +33,8 @@ def _nodes(program: str, flags: argparse.Namespace) -> int:
 
     Raises UsageError, also where no Node is known, which says nothing about the class.
     """
-    state = load_cluster(source_of(flags), Progress())
-    for warning in state.warnings:
-        warn(f"{program} nodes", warning)
-    snapshot = state.snapshot
-    runtime_class = snapshot.runtime_classes.get(flags.runtimeclass)
-    if runtime_class is None:
-        near = did_you_mean(flags.runtimeclass, snapshot.runtime_classes)
-        there_are = ", ".join(map(shown, sorted(snapshot.runtime_classes))) or "none"
-        raise UsageError(
-            f'RuntimeClass "{shown(flags.runtimeclass)}" not found'
-            f"{near or f'; there are: {there_are[:1000]}'}"
-        )
+    state = load_cluster(f"{program} nodes", source_of(flags))
+    runtime_class, snapshot = class_named(flags.runtimeclass, state), state.snapshot
     if not snapshot.nodes:
         raise UsageError("no Node is known: which nodes match the RuntimeClass is unknown")
     nodes = nodes_of_class(runtime_class, snapshot, policy_of(flags))

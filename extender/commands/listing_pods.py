@@ -14,7 +14,7 @@ from extender.commands.arguments import (
 )
 from extender.commands.cluster_state import ClusterState
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer
-from extender.commands.usage import counted, load_usage, reading
+from extender.commands.usage import counted, load_usage
 from extender.flags import CommandParser, UsageError
 from extender.objects import Pod
 from extender.predicates.node_checks import Policy
@@ -117,9 +117,9 @@ def _rows(
             )
         )
 
-    with reading("pods") as read_one:
-        pending = wanted == {State.PENDING}
-        for found in counted(state.inventory.pods(namespace, pending=pending), read_one):
+    pending = wanted == {State.PENDING}
+    with counted(state.inventory.pods(namespace, pending=pending)) as pods:
+        for found in pods:
             take(found)
     return rows
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from extender.cluster.manifest_files import ManifestError
 from extender.cluster.manifest_objects import Manifests
 from extender.cluster.reading_manifests import load_manifests, read_manifest
 from extender.commands.arguments import PLUGIN
@@ -130,15 +129,12 @@ def _names(found: Mapping[tuple[str, str], Pod]) -> str:
 def _objects(filename: str, warn: Callable[[str], None]) -> Mapping[tuple[str, str], Pod]:
     """The Pods and workloads of a file, by kind and NAMESPACE/NAME. Raises UsageError."""
     loaded = Manifests(templates={})
-    try:
-        if filename == STDIN:
-            read_manifest(read_stdin(), "stdin", loaded)
-        elif Path(filename).is_dir():
-            raise UsageError(f"-f {filename}: is a folder, expected a file with a Pod or workload")
-        else:
-            load_manifests([filename], loaded, pipes=True)
-    except ManifestError as error:
-        raise UsageError(str(error)) from None
+    if filename == STDIN:
+        read_manifest(read_stdin(), "stdin", loaded)
+    elif Path(filename).is_dir():
+        raise UsageError(f"-f {filename}: is a folder, expected a file with a Pod or workload")
+    else:
+        load_manifests([filename], loaded, pipes=True)
     found = {(POD, key): pod for key, pod in loaded.pods.items()} | (loaded.templates or {})
     if not found:
         why = f": {loaded.misspelt.first}" if loaded.misspelt.first else ""

@@ -12,19 +12,17 @@ from extender.admission.merging import AdmissionRefusal, Merge
 from extender.checks.judging import Admission
 from extender.checks.template_fields import Template
 from extender.cluster.file_objects import FileObject, GivenFile
-from extender.cluster.manifest_objects import Manifests
 from extender.cluster.yaml_editing import Edit, dumped, edited
 from extender.cluster.yaml_places import Path, decoded
-from extender.commands.arguments import PLUGIN, Command, source_of
+from extender.commands.arguments import Command
 from extender.commands.given_files import add_file_flags, read_given
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, warn
 from extender.commands.progress import Progress
 from extender.commands.surroundings import (
-    cluster_around,
-    namespace_rules,
     subject_of,
-    take_surroundings,
+    surroundings_of,
     template_in,
+    unreadable,
 )
 from extender.decoding.decoder import DecodeError
 from extender.flags import CommandParser, UsageError
@@ -95,15 +93,9 @@ def _render(program: str, flags: argparse.Namespace) -> int:
     files = read_given(
         flags.filename, progress, recursive=flags.recursive, limit=MAX_RENDERED_BYTES
     )
-    brought = Manifests()
-    for file in files:
-        take_surroundings(file, brought)
-    state = cluster_around(source_of(flags), brought, progress, nodes=flags.fit)
-    for warning in state.warnings:
-        warn(program, warning)
     asks_namespaces = flags.default_class or flags.fit
-    rules = namespace_rules(program, state, brought) if asks_namespaces else None
-    merge = Merge(flags.merge)
+    around = surroundings_of(program, flags, files, nodes=flags.fit, rules=asks_namespaces)
+    state, rules, merge = around.state, around.rules, Merge(flags.merge)
     reviewer = Reviewer(state, merge, no_lookup, rules, lambda _: None, fits=flags.fit)
     admission = Admission(
         state.snapshot.runtime_classes,
@@ -111,8 +103,7 @@ def _render(program: str, flags: argparse.Namespace) -> int:
         flags.default_class,
         reviewer.fitted_class if flags.fit else None,
     )
-    of_nobody = state.namespace if program.startswith(PLUGIN) else "default"
-    renderer = _Renderer(admission, merge, flags.namespace or of_nobody)
+    renderer = _Renderer(admission, merge, around.namespace)
     done: list[_Rendered] = []
     texts = []
     with progress.showing(lambda: f"{len(done):,} of {len(files):,} files rendered"):
@@ -157,9 +148,7 @@ class _Renderer:
                     continue
                 spec = self._spec(template)
             except DecodeError as error:
-                line = file.lines([(each, ())])[each.document, each.place]
-                what = str(error).lstrip(".")
-                raise UsageError(f"{file.name}:{line}: {each.kind}: {what}") from None
+                raise unreadable(file, each, error) from None
             if isinstance(spec, AdmissionRefusal):
                 place = template.spec("runtimeClassName")
                 refused.append((each, place, f"{subject_of(template)}: {spec.text}"))

@@ -5,7 +5,7 @@ from typing import Final
 
 from extender.commands.arguments import Command, add_policy_flags, add_printing_flags, policy_of
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer, warn
-from extender.commands.usage import add_pool_flags, class_named, counted, load_usage, reading
+from extender.commands.usage import add_pool_flags, class_named, counted, load_usage
 from extender.flags import CommandParser, UsageError
 from extender.printing.similar import did_you_mean
 from extender.printing.usage_documents import rollout_document
@@ -37,8 +37,8 @@ def _rollout(program: str, flags: argparse.Namespace) -> int:
     if flags.old not in snapshot.runtime_classes:
         near = did_you_mean(flags.old, snapshot.runtime_classes)
         warn(f"{program} rollout", f'RuntimeClass "{shown(flags.old)}" not found{near}')
-    with reading("pods") as read_one:
-        pods = (each.placed for each in counted(inventory.pods(), read_one))
+    with counted(inventory.pods()) as found:
+        pods = (each.placed for each in found)
         objects = Objects(pods, inventory.workloads(), inventory.namespaces(), state.not_ready)
         pools = pools_of(snapshot, flags.pool_label)
         rollout = rollout_of(flags.old, new, snapshot, pools, objects, policy)

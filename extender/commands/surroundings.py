@@ -1,5 +1,8 @@
 """The cluster that -f's objects are judged in: the live one with what the files bring along."""
 
+import argparse
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from extender.admission.namespace_rules import NamespaceRules, rules_of
@@ -12,16 +15,10 @@ from extender.checks.template_fields import Template
 from extender.cluster.file_objects import FileObject, GivenFile
 from extender.cluster.manifest_files import ManifestError
 from extender.cluster.manifest_objects import Manifests, take_document
-from extender.cluster.source_options import SourceOptions
-from extender.commands.cluster_state import (
-    ClusterState,
-    NotAllowedError,
-    has_cluster,
-    load_cluster,
-    state_of,
-)
+from extender.cluster.reading_once import ForbiddenError
+from extender.commands.arguments import PLUGIN, source_of
+from extender.commands.cluster_state import ClusterState, has_cluster, load_cluster, state_of
 from extender.commands.output import warn
-from extender.commands.progress import Progress
 from extender.decoding.decoder import DecodeError, decode
 from extender.decoding.workloads import WORKLOAD_GROUPS, template_path
 from extender.flags import UsageError
@@ -32,7 +29,45 @@ from extender.verbs.review import RulesOfNamespaces
 SURROUNDINGS: Final = {"RuntimeClass": "node.k8s.io", "Node": "", "Namespace": ""}
 
 
-def take_surroundings(file: GivenFile, brought: Manifests) -> None:
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The cluster, and the namespace of objects that name none.
+
+    rules: of the namespaces, None where they are not asked for or may not be listed.
+    """
+
+    state: ClusterState
+    namespace: str
+    rules: RulesOfNamespaces | None
+
+
+def surroundings_of(
+    program: str,
+    flags: argparse.Namespace,
+    files: Iterable[GivenFile],
+    *,
+    nodes: bool = True,
+    rules: bool = True,
+) -> Surroundings:
+    """The cluster with what comes with the workloads, or that alone without a cluster.
+
+    nodes and rules: whether these are needed. Raises UsageError.
+    """
+    brought, source = Manifests(), source_of(flags)
+    for file in files:
+        _take_surroundings(file, brought)
+    if (brought.runtime_classes or brought.nodes) and not source.is_given and not has_cluster():
+        state = state_of(brought)
+        for warning in brought.warnings:
+            warn(program, warning)
+    else:
+        state = load_cluster(program, source, nodes=nodes, brought=brought)
+    of_nobody = state.namespace if program.startswith(PLUGIN) else "default"
+    found = _rules(program, state, brought) if rules else None
+    return Surroundings(state, flags.namespace or of_nobody, found)
+
+
+def _take_surroundings(file: GivenFile, brought: Manifests) -> None:
     """RuntimeClasses, Nodes and Namespaces that come with the workloads. Raises UsageError."""
     for each in file.objects:
         if SURROUNDINGS.get(each.kind) == each.group:
@@ -42,23 +77,11 @@ def take_surroundings(file: GivenFile, brought: Manifests) -> None:
                 raise UsageError(f"{file.name}: {error}") from None
 
 
-def cluster_around(
-    source: SourceOptions, brought: Manifests, progress: Progress, *, nodes: bool = True
-) -> ClusterState:
-    """The cluster with the files' objects, or these alone without a cluster. Raises UsageError."""
-    alone = bool(brought.runtime_classes or brought.nodes)
-    if alone and not source.is_given and not has_cluster():
-        return state_of(brought)
-    return load_cluster(source, progress, nodes=nodes, brought=brought)
-
-
-def namespace_rules(
-    program: str, state: ClusterState, brought: Manifests
-) -> RulesOfNamespaces | None:
+def _rules(program: str, state: ClusterState, brought: Manifests) -> RulesOfNamespaces | None:
     """None, with a warning, where namespaces may not be listed."""
     try:
-        namespaces = {**state.namespaces(), **brought.namespaces}
-    except NotAllowedError as error:
+        namespaces = {**state.inventory.namespaces(), **brought.namespaces}
+    except ForbiddenError as error:
         warn(program, f"left out what namespaces allow: {error}")
         return None
 
@@ -86,6 +109,12 @@ def template_in(each: FileObject, namespace: str) -> Template | None:
     judged = template_subject(each.raw, each.kind) if path else pod_subject(each.raw)
     exempt = judged is None or own in EXEMPT_NAMESPACES
     return Template(each.kind, own, name, path, pod, exempt)
+
+
+def unreadable(file: GivenFile, each: FileObject, error: DecodeError) -> UsageError:
+    """What is wrong with an object, after its line in the file."""
+    line = file.lines([(each, ())])[each.document, each.place]
+    return UsageError(f"{file.name}:{line}: {each.kind}: {str(error).lstrip('.')}")
 
 
 def subject_of(template: Template) -> str:

@@ -1,20 +1,19 @@
 """Shared by pods, classes, can-delete and rollout: reads the users of the RuntimeClasses."""
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
-from extender.cluster.pods_and_workloads import FoundPod
-from extender.cluster.reading_once import ReadError
 from extender.commands.arguments import source_of
 from extender.commands.cluster_state import ClusterState, load_cluster
-from extender.commands.output import warn
 from extender.commands.progress import Progress
 from extender.flags import CommandParser, UsageError
 from extender.objects import RuntimeClass
 from extender.printing.similar import did_you_mean
 from extender.reasons import shown
+
+T = TypeVar("T")
 
 #: The number of existing classes that a message names.
 _MAX_NAMES: Final = 1000
@@ -34,36 +33,22 @@ def add_pool_flags(parser: CommandParser) -> None:
 
 def load_usage(command: str, flags: argparse.Namespace, *, nodes: bool = True) -> ClusterState:
     """The cluster with the users of its classes. Raises UsageError."""
-    state = load_cluster(source_of(flags), Progress(), nodes=nodes, uses=True)
-    for warning in state.warnings:
-        warn(command, warning)
-    return state
+    return load_cluster(command, source_of(flags), nodes=nodes, uses=True)
 
 
 @contextmanager
-def reading(what: str) -> Iterator[Callable[[], None]]:
-    """While pods are read, show their number; a failure becomes a UsageError.
-
-    The block calls the given function for each pod.
-    """
+def counted(found: Iterator[T], what: str = "pods") -> Iterator[Iterator[T]]:
+    """The same, and while the block takes them, their number on the terminal."""
     count = 0
 
-    def read_one() -> None:
+    def counting() -> Iterator[T]:
         nonlocal count
-        count += 1
+        for each in found:
+            count += 1
+            yield each
 
     with Progress().showing(lambda: f"{count:,} {what} read"):
-        try:
-            yield read_one
-        except ReadError as error:
-            raise UsageError(str(error)) from None
-
-
-def counted(found: Iterator[FoundPod], read_one: Callable[[], None]) -> Iterator[FoundPod]:
-    """The same pods; read_one is called for each."""
-    for each in found:
-        read_one()
-        yield each
+        yield counting()
 
 
 def class_named(name: str, state: ClusterState) -> RuntimeClass:

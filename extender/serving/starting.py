@@ -9,13 +9,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeVar
 
-from extender.cluster.cluster_config import ClusterConfig, ConfigError
-from extender.cluster.manifest_files import ManifestError, signatures
+from extender.cluster.cluster_config import ClusterConfig
+from extender.cluster.manifest_files import Signature, signatures
 from extender.cluster.manifest_objects import Manifests, Uses
 from extender.cluster.reading_manifests import load_manifests
 from extender.cluster.snapshot_store import SnapshotStore, Swap
 from extender.cluster.source_options import SourceOptions
-from extender.flags import UsageError
 from extender.http.app import create_ops_app
 from extender.http.exchange import Application as HTTPApplication
 from extender.http.review_routes import WebhookService
@@ -71,13 +70,10 @@ class _Loaded:
 
 def _preload(source: SourceOptions) -> Preloaded:
     """Raises UsageError."""
-    try:
-        if source.manifests:
-            loaded = Manifests(uses=Uses() if source.uses else None)
-            return signatures(source.manifests), load_manifests(source.manifests, loaded)
-        config = ClusterConfig(source.kubeconfig, source.context)
-    except (ManifestError, ConfigError) as error:
-        raise UsageError(str(error)) from None
+    if source.manifests:
+        loaded = Manifests(uses=Uses() if source.uses else None)
+        return signatures(source.manifests), load_manifests(source.manifests, loaded)
+    config = ClusterConfig(source.kubeconfig, source.context)
     for warning in config.warnings:
         _LOG.warning(warning)
     return config
