@@ -2,19 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec import Raw, Struct, field
 
-from extender.decoding.common_parts import RawTimedToleration, quantities_of, timed_tolerations_of
-from extender.decoding.decoder import DecodeError, StringMap, decode, strings
+from extender.decoding.common_parts import (
+    Quantities,
+    RawTimedToleration,
+    quantities_of,
+    timed_tolerations_of,
+)
+from extender.decoding.decoder import DecodeError, StringMap, decode, nullable, strings
 from extender.decoding.explained_pods import explained_pod
 from extender.decoding.pods import required_terms_of
 from extender.decoding.used_features import uses_in
 from extender.objects import Pod, SelectorTerm, Toleration
 from extender.validation.quantity import parse_quantity
-
-T = TypeVar("T")
 
 _NULL: Final = Raw(b"null")
 
@@ -111,7 +114,7 @@ class ReviewedPod:
     def overhead(self) -> Mapping[str, str] | None:
         """The quantities by resource, each one readable; None where the pod has no overhead."""
         place = "Pod.spec.overhead"
-        raw = _read(self._spec.overhead, dict[str, str | int | float | None], place)
+        raw = nullable(self._spec.overhead, Quantities, place)
         if raw is None:
             return None
         name = ""
@@ -125,12 +128,14 @@ class ReviewedPod:
 
     def node_selector(self) -> Mapping[str, str] | None:
         """None where the pod has none; {} is one."""
-        raw = _read(self._spec.node_selector, dict[str, str | None], "Pod.spec.nodeSelector")
+        raw = nullable(self._spec.node_selector, dict[str, str | None], "Pod.spec.nodeSelector")
         return None if raw is None else strings(raw)
 
     def tolerations(self) -> list[Toleration] | None:
         """None where the pod has no list of them."""
-        raw = _read(self._spec.tolerations, list[RawTimedToleration | None], "Pod.spec.tolerations")
+        raw = nullable(
+            self._spec.tolerations, list[RawTimedToleration | None], "Pod.spec.tolerations"
+        )
         if raw is None:
             return None
         # Equal tolerations share one object, since half a million of them fit into a pod.
@@ -139,12 +144,12 @@ class ReviewedPod:
 
     def toleration_items(self) -> list[Raw]:
         """The tolerations byte for byte as they came, in the same order."""
-        return _read(self._spec.tolerations, list[Raw], "Pod.spec.tolerations") or []
+        return nullable(self._spec.tolerations, list[Raw], "Pod.spec.tolerations") or []
 
     def spreads_hard_by_node_affinity(self) -> bool:
         """Whether a topology spread that may keep the pod Pending looks at its nodeSelector."""
         place = "Pod.spec.topologySpreadConstraints"
-        raw = _read(self._spec.topology_spread_constraints, list[_Constraint | None], place)
+        raw = nullable(self._spec.topology_spread_constraints, list[_Constraint | None], place)
         return any(
             each.when_unsatisfiable == "DoNotSchedule" and each.node_affinity_policy != "Ignore"
             for each in raw or ()
@@ -154,9 +159,9 @@ class ReviewedPod:
     def affinity(self) -> tuple[Mapping[str, Raw], Mapping[str, Raw]]:
         """The fields of its affinity and of its nodeAffinity; none where one of them is absent."""
         place = "Pod.spec.affinity"
-        affinity = _read(self._spec.affinity, dict[str, Raw], place) or {}
+        affinity = nullable(self._spec.affinity, dict[str, Raw], place) or {}
         of_nodes = affinity.get("nodeAffinity", _NULL)
-        return affinity, _read(of_nodes, dict[str, Raw], f"{place}.nodeAffinity") or {}
+        return affinity, nullable(of_nodes, dict[str, Raw], f"{place}.nodeAffinity") or {}
 
     def required_terms(self) -> tuple[SelectorTerm, ...] | None:
         """Of its required node affinity; None where it has none."""
@@ -173,22 +178,22 @@ class ReviewedPod:
     def first_resources(self) -> Resources | None:
         """What the first container asks for; None where there is no container."""
         place = "Pod.spec.containers"
-        containers = _read(self._spec.containers, list[Raw], place)
+        containers = nullable(self._spec.containers, list[Raw], place)
         if not containers or containers[0] == _NULL:
             return None
         resources = decode(containers[0], _Resourced, f"{place}[0]").resources
         if resources is None:
             return Resources()
         read = {
-            key: _read(resources.get(key, _NULL), dict[str, Raw], f"{place}[0].resources.{key}")
+            key: nullable(resources.get(key, _NULL), dict[str, Raw], f"{place}[0].resources.{key}")
             for key in AMOUNTS
         }
         return Resources({key: each for key, each in read.items() if each is not None})
 
     def annotations(self) -> Mapping[str, str]:
-        metadata = _read(self._metadata, _Metadata, "Pod.metadata") or _Metadata()
+        metadata = nullable(self._metadata, _Metadata, "Pod.metadata") or _Metadata()
         place = "Pod.metadata.annotations"
-        raw: StringMap = _read(metadata.annotations, dict[str, str | None], place)
+        raw: StringMap = nullable(metadata.annotations, dict[str, str | None], place)
         return strings(raw)
 
     def shares_its_node(self) -> bool:
@@ -197,7 +202,7 @@ class ReviewedPod:
         That is so for a mirror pod, a privileged one, one for Windows, or one in the node's network
         or PID namespace.
         """
-        isolation = _read(self._raw_spec, _Isolation, "Pod.spec") or _Isolation()
+        isolation = nullable(self._raw_spec, _Isolation, "Pod.spec") or _Isolation()
         return (
             bool(isolation.host_network or isolation.host_pid)
             or MIRROR_ANNOTATION in self.annotations()
@@ -220,7 +225,3 @@ def _is_privileged_or_windows(isolation: _Isolation) -> bool:
         for context in (isolation.security_context, *contexts)
         if context is not None
     )
-
-
-def _read(raw: Raw, kind: type[T], place: str) -> T | None:
-    return None if raw == _NULL else decode(raw, kind, place)

@@ -9,7 +9,7 @@ unless the configuration removes them. All of v1.36.2.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from extender.checks.config_fields import Circumstances, profiles_of, read_list, read_object
+from extender.checks.config_fields import Circumstances, plugin_args, profiles_of
 from extender.checks.finding import Finding, Severity
 
 #: The first version that batches by default.
@@ -24,7 +24,8 @@ def check_batching(document: Mapping[str, Any], circumstances: Circumstances) ->
     if version is not None and version < _SINCE:
         return
     for place, profile in profiles_of(document):
-        if _pods_have_signatures(place, profile):
+        _, args = plugin_args(place, profile, _SPREAD)
+        if args.get("defaultingType") == "List" and not args.get("defaultConstraints"):
             yield Finding(
                 Severity.ADVICE,
                 "batching",
@@ -35,12 +36,3 @@ def check_batching(document: Mapping[str, Any], circumstances: Circumstances) ->
                 "leave such pods to a kube-scheduler without extenders, and pods with a"
                 " RuntimeClass to a second one (docs/scheduler-cost.md)",
             )
-
-
-def _pods_have_signatures(place: str, profile: Mapping[str, Any]) -> bool:
-    for index, each in enumerate(read_list(profile, "pluginConfig", f"{place}.")):
-        config = read_object(each, f"{place}.pluginConfig[{index}]")
-        if config.get("name") == _SPREAD:
-            args = read_object(config.get("args"), f"{place}.pluginConfig[{index}].args")
-            return args.get("defaultingType") == "List" and not args.get("defaultConstraints")
-    return False

@@ -1,6 +1,6 @@
 """What the lints of a KubeSchedulerConfiguration share: its fields, and its circumstances."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +45,23 @@ def read_list(document: Mapping[str, Any], key: str, place: str = "") -> Sequenc
 
 def profiles_of(document: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[str, Any]]]:
     """Pairs of place and profile; a file without profiles has the default one."""
-    profiles = [
-        (f"profiles[{index}]", read_object(each, f"profiles[{index}]"))
-        for index, each in enumerate(read_list(document, "profiles"))
-    ]
-    return profiles or [("the default profile", {})]
+    return list(read_objects(document, "profiles")) or [("the default profile", {})]
+
+
+def read_objects(
+    document: Mapping[str, Any], key: str, place: str = ""
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(place, object) of each element of a list."""
+    for index, each in enumerate(read_list(document, key, place)):
+        where = f"{place}{key}[{index}]"
+        yield where, read_object(each, where)
+
+
+def plugin_args(
+    place: str, profile: Mapping[str, Any], plugin: str
+) -> tuple[str, Mapping[str, Any]]:
+    """The place and the fields of a plugin's arguments in a profile; none where it has none."""
+    for where, config in read_objects(profile, "pluginConfig", f"{place}."):
+        if config.get("name") == plugin:
+            return f"{where}.args", read_object(config.get("args"), f"{where}.args")
+    return "", {}

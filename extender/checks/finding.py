@@ -13,6 +13,10 @@ class Severity(StrEnum):
     WARNING = "warning"
     ADVICE = "advice"
 
+    def is_at_least(self, other: "Severity") -> bool:
+        """Whether it is as bad as the other one, or worse."""
+        return _RANK[self] <= _RANK[other]
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

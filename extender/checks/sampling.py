@@ -1,9 +1,9 @@
 """Whether kube-scheduler looks at enough nodes to find one of a RuntimeClass."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from extender.checks.config_fields import Circumstances, profiles_of, read_list, read_object
+from extender.checks.config_fields import Circumstances, plugin_args, profiles_of
 from extender.checks.finding import Finding, Severity
 
 
@@ -14,7 +14,10 @@ def check_sampling(document: Mapping[str, Any], circumstances: Circumstances) ->
         score = everywhere if own is None else own
         if score != 100:
             yield from _sampled_filter(place, score, circumstances)
-        if not circumstances.admission_plugin and _candidates(place, profile) != 100:
+        if circumstances.admission_plugin:
+            continue
+        _, args = plugin_args(place, profile, "DefaultPreemption")
+        if args.get("minCandidateNodesPercentage") != 100:
             yield Finding(
                 Severity.ERROR,
                 "min-candidate-nodes",
@@ -41,13 +44,3 @@ def _sampled_filter(place: str, score: object, circumstances: Circumstances) -> 
             why,
             "mend those nodes, or set percentageOfNodesToScore: 100",
         )
-
-
-def _candidates(place: str, profile: Mapping[str, Any]) -> object:
-    configs: Iterable[object] = read_list(profile, "pluginConfig", f"{place}.")
-    for index, each in enumerate(configs):
-        config = read_object(each, f"{place}.pluginConfig[{index}]")
-        if config.get("name") == "DefaultPreemption":
-            args = read_object(config.get("args"), f"{place}.pluginConfig[{index}].args")
-            return args.get("minCandidateNodesPercentage")
-    return None

@@ -13,8 +13,8 @@ from extender.checks.client_connection import check_client_connection
 from extender.checks.config_fields import (
     Circumstances,
     SchedulerConfigError,
-    read_list,
     read_object,
+    read_objects,
 )
 from extender.checks.durations import parse_duration
 from extender.checks.finding import Finding, Severity
@@ -75,10 +75,7 @@ def our_extenders(document: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[st
             f"expected {KIND} of {API_VERSION}, got kind {shown(str(kind))}"
             f" of {shown(str(version))}"
         )
-    found = [
-        (f"extenders[{index}]", read_object(each, f"extenders[{index}]"))
-        for index, each in enumerate(read_list(document, "extenders"))
-    ]
+    found = list(read_objects(document, "extenders"))
     ours = [each for each in found if _looks_like_ours(str(each[1].get("urlPrefix", "")))]
     return ours or found
 
@@ -171,35 +168,17 @@ def _is_positive(weight: object) -> bool:
     return isinstance(weight, int) and not isinstance(weight, bool) and weight > 0
 
 
-_MISSING_SEVERITY: Final = {
-    "filterVerb": Severity.ERROR,
-    "prioritizeVerb": Severity.ERROR,
-    "preemptVerb": Severity.ERROR,
-}
-
-
 def _check_verb(
     place: str, extender: Mapping[str, Any], key: str, verb: str, why_missing: str
 ) -> Iterator[Finding]:
     value = extender.get(key)
     if value == verb:
         return
-    if not value:
-        yield Finding(
-            _MISSING_SEVERITY[key],
-            f"{verb}-verb",
-            f"{place}.{key} is missing",
-            why_missing,
-            f"{key}: {verb}",
-        )
-        return
-    yield Finding(
-        Severity.ERROR,
-        f"{verb}-verb",
-        f"{place}.{key} is {shown(str(value))!r}, the extender answers {verb!r}",
-        "each call ends with 404, which leaves pods Pending or, with ignorable, unchecked",
-        f"{key}: {verb}",
-    )
+    what, why = f"{place}.{key} is missing", why_missing
+    if value:
+        what = f"{place}.{key} is {shown(str(value))!r}, the extender answers {verb!r}"
+        why = "each call ends with 404, which leaves pods Pending or, with ignorable, unchecked"
+    yield Finding(Severity.ERROR, f"{verb}-verb", what, why, f"{key}: {verb}")
 
 
 def _check_cache(
@@ -258,35 +237,23 @@ def _check_managed(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]
 
 def _check_timeout(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
     value = extender.get("httpTimeout")
-    if value is None:
-        return
     seconds = parse_duration(value) if isinstance(value, str) else None
     if seconds is None:
         return
+    severity = Severity.WARNING
     if seconds < 0:
-        yield Finding(
-            Severity.ERROR,
-            "timeout",
-            f"{place}.httpTimeout {shown(str(value))} is negative",
-            "kube-scheduler then waits for ever for an answer that does not come",
-            "httpTimeout: 5s",
-        )
+        severity, what = Severity.ERROR, "negative"
+        why = "kube-scheduler then waits for ever for an answer that does not come"
     elif seconds > _LONGEST_SECONDS:
-        yield Finding(
-            Severity.WARNING,
-            "timeout",
-            f"{place}.httpTimeout {shown(str(value))} is above 5s",
-            "pods are scheduled one after the other: a silent extender stops all of them so long",
-            "httpTimeout: 5s",
-        )
+        what = "above 5s"
+        why = "pods are scheduled one after the other: a silent extender stops all of them so long"
     elif 0 < seconds < _SHORTEST_SECONDS:
-        yield Finding(
-            Severity.WARNING,
-            "timeout",
-            f"{place}.httpTimeout {shown(str(value))} is below 100ms",
-            "a pause of the extender or the network fails pods, which then back off",
-            "httpTimeout: 5s",
-        )
+        what = "below 100ms"
+        why = "a pause of the extender or the network fails pods, which then back off"
+    else:
+        return
+    said = f"{place}.httpTimeout {shown(str(value))} is {what}"
+    yield Finding(severity, "timeout", said, why, "httpTimeout: 5s")
 
 
 def _check_tls(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:

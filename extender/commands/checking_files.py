@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import orjson
-
 from extender import __version__
 from extender.checks.file_finding import LocatedFinding
 from extender.checks.finding import Finding, Severity
@@ -18,7 +16,7 @@ from extender.cluster.file_objects import FileObject, GivenFile
 from extender.cluster.misspelt import misspelt_fields, misspelt_kind
 from extender.commands.arguments import policy_of
 from extender.commands.given_files import add_file_flags, read_given
-from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, screen, warn
+from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, json_text, screen, warn
 from extender.commands.progress import Progress
 from extender.commands.surroundings import (
     SURROUNDINGS,
@@ -89,11 +87,9 @@ def check_files(program: str, flags: argparse.Namespace) -> int:
             _judge(file, checker, judged)
     if not judged.subjects:
         warn(program, f"-f {flags.filename[0]}: holds no Pod or workload")
-    severities = list(Severity)
     failing = Severity(flags.fail_on)
     print_located(flags.output, judged.subjects, judged.findings, len(judged.files), failing)
-    worst = severities.index(failing)
-    bad = any(severities.index(each.finding.severity) <= worst for each in judged.findings)
+    bad = any(each.finding.severity.is_at_least(failing) for each in judged.findings)
     return EXIT_DOES_NOT_FIT if bad else EXIT_FITS
 
 
@@ -111,12 +107,9 @@ def print_located(
         looked_at = f"{_count(len(subjects), 'object')} of {_count(files, 'file')}"
         write_out(located_text(findings, looked_at, screen()))
     else:
-        document = (
-            sarif_document(findings, __version__)
-            if output == "sarif"
-            else located_document(findings)
-        )
-        write_out(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+        sarif = output == "sarif"
+        document = sarif_document(findings, __version__) if sarif else located_document(findings)
+        write_out(json_text(document))
 
 
 def _count(count: int, what: str) -> str:

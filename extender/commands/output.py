@@ -29,11 +29,12 @@ def screen() -> Screen:
 
 def print_answer(output: str, document: Mapping[str, Any], text: Callable[[Screen], str]) -> None:
     """Raises OSError where stdout can't be written."""
-    if output == "json":
-        answer = orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
-    else:
-        answer = text(screen())
-    write_out(answer)
+    write_out(json_text(document) if output == "json" else text(screen()))
+
+
+def json_text(document: Mapping[str, Any]) -> str:
+    """A document as people read it, with a line break at its end."""
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
 def warn(command: str, text: str) -> None:

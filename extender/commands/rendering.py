@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import orjson
-
 from extender.admission.admitted import admitted_spec, reviewed
 from extender.admission.merging import AdmissionRefusal, Merge
 from extender.checks.judging import Admission
@@ -16,7 +14,7 @@ from extender.cluster.yaml_editing import Edit, dumped, edited
 from extender.cluster.yaml_places import Path, decoded
 from extender.commands.arguments import Command
 from extender.commands.given_files import add_file_flags, read_given
-from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, warn
+from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, json_text, warn
 from extender.commands.progress import Progress
 from extender.commands.surroundings import (
     subject_of,
@@ -190,10 +188,10 @@ def _joined(texts: list[str | list[Json]]) -> Iterator[str]:
     """The files as one: YAML with marks between documents, JSON in one List as kubectl has it."""
     if all(isinstance(each, list) for each in texts):
         items = [item for each in texts for item in each if isinstance(item, dict)]
-        yield _json(items[0] if len(items) == 1 else _list(items))
+        yield json_text(items[0] if len(items) == 1 else _list(items))
         return
     for index, each in enumerate(texts):
-        text = each if isinstance(each, str) else "---\n".join(map(_json, each))
+        text = each if isinstance(each, str) else "---\n".join(map(json_text, each))
         if index and not text.startswith("---"):
             yield "---\n"
         yield text if text.endswith("\n") or not text else f"{text}\n"
@@ -206,10 +204,6 @@ def _list(documents: list[Json]) -> Json:
         inside = each.get("items") if each.get("kind") == "List" else None
         items += inside if isinstance(inside, list) else [each]
     return {"apiVersion": "v1", "kind": "List", "items": items}
-
-
-def _json(document: Json) -> str:
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
 RENDER: Final = Command(

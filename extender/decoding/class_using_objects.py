@@ -4,8 +4,8 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from extender.decoding.common_parts import quantities_of
-from extender.decoding.decoder import StringMap, decode, strings
+from extender.decoding.common_parts import Quantities, quantities_of
+from extender.decoding.decoder import StringMap, nullable, strings
 from extender.objects import Features
 from extender.using_objects import PlacedPod, Workload
 
@@ -56,7 +56,7 @@ class _Spec(Struct, rename="camel"):
     runtime_class_name: str | None = None
     node_name: str | None = None
     node_selector: StringMap = None
-    overhead: dict[str, str | int | float | None] | None = None
+    overhead: Quantities | None = None
     host_users: bool | None = None
     # Kept undecoded, since most pods' containers are not needed.
     containers: Raw = _NULL
@@ -73,10 +73,6 @@ class RawPlacedPod(Struct):
     spec: _Spec | None = None
     status: _Status | None = None
 
-
-_Containers: Final[type[list[_Container | None] | None]] = (
-    list[_Container | None] | None  # type: ignore[assignment]
-)
 
 #: The bytes that a container with recursive read-only mounts certainly has.
 _ENABLED: Final = b"ecursiveReadOnly"
@@ -116,7 +112,7 @@ def _mounts_recursively(raw: Raw) -> bool:
         return False
     return any(
         mount is not None and mount.recursive_read_only == "Enabled"
-        for container in decode(raw, _Containers, "Pod.spec.containers") or ()
+        for container in nullable(raw, list[_Container | None], "Pod.spec.containers") or ()
         if container is not None
         for mount in container.volume_mounts or ()
     )

@@ -97,7 +97,11 @@ def handlers_of(raw: list[RawHandler | None] | None) -> frozenset[Handler]:
     return frozenset(handlers.values())
 
 
-def quantities_of(raw: dict[str, str | int | float | None] | None) -> Mapping[str, str]:
+#: Amounts by resource, as they may be written.
+Quantities = dict[str, str | int | float | None]
+
+
+def quantities_of(raw: Quantities | None) -> Mapping[str, str]:
     """Amounts by resource, as they were written, without the blanks around them."""
     return {
         name: "0" if value is None else trimmed_quantity(str(value))

@@ -21,6 +21,8 @@ class DecodeError(ValueError):
     """The bytes are not JSON, or not of the type that is read; the message names the place."""
 
 
+_NULL: Final = b"null"
+
 _DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
 
 #: Held while a decoder is made, never while one decodes. msgspec stores a struct's description in
@@ -52,6 +54,11 @@ def decode(raw: bytes | bytearray | memoryview | Raw, kind: type[T], place: str 
     except RecursionError:
         raise DecodeError(f"{place or 'body'}: nested too deeply") from None
     return result
+
+
+def nullable(raw: bytes | Raw, kind: type[T], place: str = "") -> T | None:
+    """The same for a field that may be null or absent, which is None."""
+    return None if bytes(raw) == _NULL else decode(raw, kind, place)
 
 
 # An escaped high half with too little behind it for msgspec to look whether the low one follows;

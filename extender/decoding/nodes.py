@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from extender.decoding.common_parts import RawHandler, RawTaint, handlers_of, taints_of
-from extender.decoding.decoder import DecodeError, decode, strings
+from extender.decoding.decoder import DecodeError, decode, nullable, strings
 from extender.decoding.kubelet_features import NodeFeatures, kubelet_of
 from extender.objects import Condition, Handler, Kubelet, Node, Taint
 
@@ -119,24 +119,13 @@ def watched_node(raw: Raw, place: str = "") -> tuple[RawNode, ReadConditions]:
     return node, node.read_conditions
 
 
-# decode() takes a type; a union is one to msgspec, though not to mypy.
-_Labels: Final[type[dict[str, str | None] | None]] = (
-    dict[str, str | None] | None  # type: ignore[assignment]
-)
-_Taints: Final[type[list[RawTaint | None] | None]] = (
-    list[RawTaint | None] | None  # type: ignore[assignment]
-)
+_Labels = dict[str, str | None]
+_Taints = list[RawTaint | None]
+_Declared = list[str | None]
+_Handlers = list[RawHandler | None]
+
 #: Of whole nodes in requests: `decode` would take a third longer.
 _CONDITIONS: Final = msgspec.json.Decoder(ReadConditions | None)
-_Features: Final[type[NodeFeatures | None]] = (
-    NodeFeatures | None  # type: ignore[assignment]
-)
-_Declared: Final[type[list[str | None] | None]] = (
-    list[str | None] | None  # type: ignore[assignment]
-)
-_Handlers: Final[type[list[RawHandler | None] | None]] = (
-    list[RawHandler | None] | None  # type: ignore[assignment]
-)
 
 #: The label that stands in for status.nodeInfo.operatingSystem where that is empty.
 _OS_LABEL: Final = "kubernetes.io/os"
@@ -167,7 +156,7 @@ class NodeTraits(NamedTuple):
 
 def labels_of(raw: bytes, place: str = "") -> Mapping[str, str]:
     """metadata.labels. Raises DecodeError; place is the node's."""
-    return strings(decode(raw, _Labels, f"{place}.metadata.labels"))
+    return strings(nullable(raw, _Labels, f"{place}.metadata.labels"))
 
 
 def traits_of(raw: RawNode, place: str = "") -> NodeTraits:
@@ -303,11 +292,11 @@ class NodeReader:
         """A node of these traits. Raises DecodeError."""
         taints = self._taints.get(traits.taints)
         if taints is None:
-            taints = taints_of(decode(traits.taints, _Taints, f"{place}.spec.taints"))
+            taints = taints_of(nullable(traits.taints, _Taints, f"{place}.spec.taints"))
             _remember(self._taints, traits.taints, taints)
         handlers = self._handlers.get(traits.handlers)
         if handlers is None:
-            reported = decode(traits.handlers, _Handlers, f"{place}.status.runtimeHandlers")
+            reported = nullable(traits.handlers, _Handlers, f"{place}.status.runtimeHandlers")
             handlers = handlers_of(reported)
             _remember(self._handlers, traits.handlers, handlers)
         return Node(
@@ -331,8 +320,8 @@ class NodeReader:
         )
         kubelet = self._kubelets.get(told)
         if kubelet is None:
-            features = decode(traits.features, _Features, f"{place}.status.features")
-            declared = decode(
+            features = nullable(traits.features, NodeFeatures, f"{place}.status.features")
+            declared = nullable(
                 traits.declared_features, _Declared, f"{place}.status.declaredFeatures"
             )
             kubelet = kubelet_of(traits.system, traits.kubelet_version, features, declared)

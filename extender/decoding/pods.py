@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.decoding.common_parts import RawToleration, quantities_of, tolerations_of
-from extender.decoding.decoder import StringList, StringMap, decode, strings
+from extender.decoding.common_parts import Quantities, RawToleration, quantities_of, tolerations_of
+from extender.decoding.decoder import StringList, StringMap, nullable, strings
 from extender.objects import (
     HOST_NETWORK_USERS,
     MARK,
@@ -32,12 +32,12 @@ class RawMetadata(Struct, rename="camel"):
     deletion_timestamp: Raw = Raw(b"null")
 
 
-class _VolumeMount(Struct, rename="camel"):
+class VolumeMount(Struct, rename="camel"):
     recursive_read_only: str | None = None
 
 
 class _Container(Struct, rename="camel"):
-    volume_mounts: list[_VolumeMount | None] | None = None
+    volume_mounts: list[VolumeMount | None] | None = None
     # Read by explain only, as below.
     restart_policy_rules: Raw = Raw(b"null")
     resources: Raw = Raw(b"null")
@@ -118,27 +118,6 @@ class _Affinity(Struct, rename="camel"):
     node_affinity: _NodeAffinity | None = None
 
 
-# decode() takes a type; a union is one to msgspec, though not to mypy.
-_PodOverhead: Final[type[dict[str, str | int | float | None] | None]] = (
-    dict[str, str | int | float | None] | None  # type: ignore[assignment]
-)
-
-_PodAffinity: Final[type[_Affinity | None]] = _Affinity | None  # type: ignore[assignment]
-
-_Gates: Final[type[list[_Gate | None] | None]] = (
-    list[_Gate | None] | None  # type: ignore[assignment]
-)
-
-_Rules: Final[type[list[_Rule | None] | None]] = (
-    list[_Rule | None] | None  # type: ignore[assignment]
-)
-
-_Amounts: Final[type[_Resources | None]] = _Resources | None  # type: ignore[assignment]
-
-_Text: Final[type[str | None]] = str | None  # type: ignore[assignment]
-
-_Flag: Final[type[bool | None]] = bool | None  # type: ignore[assignment]
-
 NO_METADATA: Final = RawMetadata()
 
 
@@ -157,22 +136,21 @@ _SYSTEM_LABEL: Final = "kubernetes.io/os"
 #: The longest name of an operating system that is kept: no node has a longer one.
 _MAX_SYSTEM: Final = 254
 
-#: The resources that a pod as a whole may have; any other in spec.resources means nothing
-#: (component-helpers/resource/helpers.go IsPodLevelResourcesSet, v1.36.2).
-_POD_RESOURCES: Final = ("cpu", "memory")
-_HUGE_PAGES: Final = "hugepages-"
-
 
 #: The limit of an object's name; no PodGroup has a longer one.
 _MAX_GROUP: Final = 253
 
 
+def is_pod_resource(name: str) -> bool:
+    """Whether a pod as a whole may have a resource; any other in spec.resources means nothing.
+
+    component-helpers/resource/helpers.go IsPodLevelResourcesSet, v1.36.2.
+    """
+    return name in ("cpu", "memory") or name.startswith("hugepages-")
+
+
 def _has_pod_resources(resources: _Resources) -> bool:
-    return any(
-        name in _POD_RESOURCES or name.startswith(_HUGE_PAGES)
-        for amounts in (resources.requests, resources.limits)
-        for name in amounts or ()
-    )
+    return any(map(is_pod_resource, (*(resources.requests or ()), *(resources.limits or ()))))
 
 
 def _kubelet_needs_of(metadata: RawMetadata, spec: _PodSpec) -> KubeletNeeds | None:
@@ -219,8 +197,8 @@ def explained_pod_of(raw: RawPod, place: str = "") -> Pod:
     Raises DecodeError when one of them is of a wrong type.
     """
     pod, spec = pod_of(raw), raw.spec or _PodSpec()
-    overhead = decode(spec.overhead, _PodOverhead, f"{place}.spec.overhead")
-    affinity = decode(spec.affinity, _PodAffinity, f"{place}.spec.affinity")
+    overhead = nullable(spec.overhead, Quantities, f"{place}.spec.overhead")
+    affinity = nullable(spec.affinity, _Affinity, f"{place}.spec.affinity")
     return replace(
         pod,
         node_affinity=_terms_of(affinity),
@@ -233,24 +211,26 @@ def explained_pod_of(raw: RawPod, place: str = "") -> Pod:
 
 
 def _state_of(metadata: RawMetadata, spec: _PodSpec, place: str) -> PodState:
-    gates = decode(spec.scheduling_gates, _Gates, f"{place}.spec.schedulingGates")
+    gates = nullable(spec.scheduling_gates, list[_Gate | None], f"{place}.spec.schedulingGates")
     deleted = f"{place}.metadata.deletionTimestamp"
     return PodState(
         tuple(each.name or "" for each in gates or () if each),
-        decode(spec.scheduler_name, _Text, f"{place}.spec.schedulerName") or "",
-        decode(spec.node_name, _Text, f"{place}.spec.nodeName") or "",
-        decode(metadata.deletion_timestamp, _Text, deleted) or "",
+        nullable(spec.scheduler_name, str, f"{place}.spec.schedulerName") or "",
+        nullable(spec.node_name, str, f"{place}.spec.nodeName") or "",
+        nullable(metadata.deletion_timestamp, str, deleted) or "",
     )
 
 
 def _declared_needs_of(spec: _PodSpec, place: str) -> frozenset[str]:
     """As InferForScheduling of component-helpers/nodedeclaredfeatures/features, v1.36.2."""
     needs = set()
-    on_host = decode(spec.host_network, _Flag, f"{place}.spec.hostNetwork")
+    on_host = nullable(spec.host_network, bool, f"{place}.spec.hostNetwork")
     if on_host and spec.host_users is False:
         needs.add(HOST_NETWORK_USERS)
     for each, where in _containers_of(spec, place):
-        rules = decode(each.restart_policy_rules, _Rules, f"{where}.restartPolicyRules")
+        rules = nullable(
+            each.restart_policy_rules, list[_Rule | None], f"{where}.restartPolicyRules"
+        )
         if any(rule and rule.action == "RestartAllContainers" for rule in rules or ()):
             needs.add(RESTART_ALL)
     return frozenset(needs)
@@ -259,7 +239,7 @@ def _declared_needs_of(spec: _PodSpec, place: str) -> frozenset[str]:
 def _is_marked(spec: _PodSpec, place: str) -> bool:
     """Whether a container asks for the mark, as hasManagedResources of extender.go, v1.36.2."""
     for each, where in _containers_of(spec, place):
-        found = decode(each.resources, _Amounts, f"{where}.resources")
+        found = nullable(each.resources, _Resources, f"{where}.resources")
         if found and (MARK in (found.requests or ()) or MARK in (found.limits or ())):
             return True
     return False
@@ -289,7 +269,7 @@ def _requirements_of(raw: list[_Requirement | None] | None) -> tuple[SelectorReq
 
 def required_terms_of(affinity: Raw, place: str) -> tuple[SelectorTerm, ...] | None:
     """The terms of the required node affinity in spec.affinity; None where there is none."""
-    return _terms_of(decode(affinity, _PodAffinity, place))
+    return _terms_of(nullable(affinity, _Affinity, place))
 
 
 def _terms_of(affinity: _Affinity | None) -> tuple[SelectorTerm, ...] | None:

@@ -5,18 +5,17 @@ from typing import Final
 
 from msgspec import Struct
 
-from extender.decoding.decoder import DecodeError, decode
+from extender.decoding.common_parts import Quantities
+from extender.decoding.decoder import DecodeError, nullable
 from extender.objects import Amounts, PodResources
 from extender.validation.quantity import billionths, trimmed_quantity
-
-RawAmounts = Mapping[str, str | int | float | None] | None
 
 
 class RawResources(Struct):
     """A ResourceRequirements."""
 
-    requests: RawAmounts = None
-    limits: RawAmounts = None
+    requests: Quantities | None = None
+    limits: Quantities | None = None
 
 
 class RawContainer(Struct, rename="camel"):
@@ -28,7 +27,7 @@ class _Spec(Struct, rename="camel"):
     containers: list[RawContainer | None] | None = None
     init_containers: list[RawContainer | None] | None = None
     resources: RawResources | None = None
-    overhead: RawAmounts = None
+    overhead: Quantities | None = None
 
 
 class RawResourcesPod(Struct):
@@ -41,19 +40,15 @@ _NO_CONTAINER: Final = RawContainer()
 _NO_RESOURCES: Final = RawResources()
 
 
-def amounts_of(raw: RawAmounts, place: str) -> Amounts:
+def amounts_of(raw: Mapping[str, str | int | float | None] | None, place: str) -> Amounts:
     """Amounts by resource in billionths. Raises DecodeError for what is no quantity."""
     return {name: _billionths(value, f"{place}[{name}]") for name, value in (raw or {}).items()}
-
-
-# decode() takes a type; a union is one to msgspec, though not to mypy.
-_Allocatable: Final[type[RawAmounts]] = dict[str, str | int | float | None] | None  # type: ignore[assignment]
 
 
 def allocatable_of(raw: bytes) -> Amounts:
     """A node's status.allocatable, of its JSON. Raises DecodeError."""
     place = "status.allocatable"
-    return amounts_of(decode(raw, _Allocatable, place), place)
+    return amounts_of(nullable(raw, Quantities, place), place)
 
 
 def _billionths(value: str | int | float | None, place: str) -> int:

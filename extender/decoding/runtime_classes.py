@@ -5,7 +5,12 @@ from typing import Final
 from msgspec import Struct
 
 from extender.decoding.class_annotations import rules_of
-from extender.decoding.common_parts import RawTimedToleration, quantities_of, timed_tolerations_of
+from extender.decoding.common_parts import (
+    Quantities,
+    RawTimedToleration,
+    quantities_of,
+    timed_tolerations_of,
+)
 from extender.decoding.decoder import StringMap, strings
 from extender.objects import Namespace, RuntimeClass
 
@@ -16,7 +21,7 @@ class _Scheduling(Struct, rename="camel"):
 
 
 class _Overhead(Struct, rename="camel"):
-    pod_fixed: dict[str, str | int | float | None] | None = None
+    pod_fixed: Quantities | None = None
 
 
 class _Metadata(Struct, rename="camel"):

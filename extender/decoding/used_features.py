@@ -13,9 +13,9 @@ from msgspec import Raw, Struct
 
 from extender.decoding.class_annotations import ISOLATION_ANNOTATION, RESOURCE
 from extender.decoding.decoder import StringMap, decode
+from extender.decoding.pods import is_pod_resource
+from extender.decoding.resource_amounts import RawResources
 from extender.validation.quantity import parse_quantity
-
-_Amounts = dict[str, str | int | float | None] | None
 
 
 class _Profile(Struct):
@@ -47,17 +47,12 @@ class _Mount(Struct, rename="camel"):
     sub_path_expr: str | None = None
 
 
-class _Resources(Struct):
-    requests: _Amounts = None
-    limits: _Amounts = None
-
-
 class _Container(Struct, rename="camel"):
     ports: list[_Port | None] | None = None
     security_context: _SecurityContext | None = None
     volume_devices: list[object] | None = None
     volume_mounts: list[_Mount | None] | None = None
-    resources: _Resources | None = None
+    resources: RawResources | None = None
 
 
 class _Volume(Struct, rename="camel"):
@@ -74,7 +69,7 @@ class _Spec(Struct, rename="camel"):
     init_containers: list[_Container | None] | None = None
     ephemeral_containers: list[_Container | None] | None = None
     security_context: _SecurityContext | None = None
-    resources: _Resources | None = None
+    resources: RawResources | None = None
 
 
 class _Metadata(Struct):
@@ -91,10 +86,6 @@ class RawUsingPod(Struct):
 #: The annotation that securityContext.appArmorProfile has replaced; older manifests still have it.
 _APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _UNCONFINED: Final = ("unconfined", "Unconfined", "")
-
-#: spec.resources of a pod has a meaning for these resources only (see decoding.pods).
-_POD_RESOURCES: Final = ("cpu", "memory")
-_HUGE_PAGES: Final = "hugepages-"
 
 
 def uses_of(raw: RawUsingPod) -> frozenset[str]:
@@ -130,9 +121,7 @@ def _of_pod(spec: _Spec) -> Iterator[str]:
         yield "ephemeralContainers"
     if spec.security_context is not None:
         yield from _of_context(spec.security_context)
-    if any(
-        name in _POD_RESOURCES or name.startswith(_HUGE_PAGES) for name in _asked(spec.resources)
-    ):
+    if any(map(is_pod_resource, _asked(spec.resources))):
         yield "podLevelResources"
 
 
@@ -179,7 +168,7 @@ def _of_annotations(metadata: _Metadata | None) -> Iterator[str]:
             yield "appArmor"
 
 
-def _asked(resources: _Resources | None) -> Iterator[str]:
+def _asked(resources: RawResources | None) -> Iterator[str]:
     """The resources of which more than nothing is asked for."""
     if resources is None:
         return

@@ -44,12 +44,7 @@ def _add_case(
     failing: Severity,
 ) -> bool:
     case = ET.SubElement(suite, "testcase", name=_text(subject), classname=_text(file))
-    severities = list(Severity)
-    fails = [
-        each
-        for each in found
-        if severities.index(each.finding.severity) <= severities.index(failing)
-    ]
+    fails = [each for each in found if each.finding.severity.is_at_least(failing)]
     for each in fails:
         failure = ET.SubElement(
             case, "failure", type=_text(each.finding.check), message=_text(each.finding.what)
