@@ -20,12 +20,11 @@ from extender.admission.namespace_rules import (
 )
 from extender.admission.reviewed_pod import ReviewedPod
 from extender.checks.finding import Finding, Severity
-from extender.checks.template_fields import DAEMON_SET, Found, Template
+from extender.checks.template_fields import Found, Template
 from extender.checks.template_nodes import Placing
 from extender.checks.unplaced import unplaced
-from extender.decoding.decoder import convert
 from extender.decoding.explained_pods import explained_pod
-from extender.decoding.workloads import RawDaemonSet, with_daemon_tolerations
+from extender.decoding.workloads import DAEMON_SET, with_daemon_tolerations
 from extender.objects import Pod, RuntimeClass
 from extender.predicates.node_selector import conflicting_key
 from extender.reasons import shown
@@ -160,10 +159,10 @@ class Judge:
 
 
 def _pod_of(template: Template, admitted: Mapping[str, Any], place: str) -> Pod:
-    pod = explained_pod(msgspec.json.encode(admitted), place)
+    raw = msgspec.json.encode(admitted)
+    pod = explained_pod(raw, place)
     if template.kind == DAEMON_SET:
-        whole = {"spec": {"template": admitted}}
-        pod = with_daemon_tolerations(pod, convert(whole, RawDaemonSet))
+        pod = with_daemon_tolerations(pod, raw)
     return replace(pod, namespace=template.namespace, name=template.name, uid="")
 
 

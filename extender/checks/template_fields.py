@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from extender.checks.finding import Finding
 from extender.validation.quantity import billionths, trimmed_quantity
@@ -11,8 +11,6 @@ from extender.validation.quantity import billionths, trimmed_quantity
 Place = tuple[str | int, ...]
 
 Found = tuple[Finding, Place]
-
-DAEMON_SET: Final = "DaemonSet"
 
 
 @dataclass(frozen=True, slots=True)

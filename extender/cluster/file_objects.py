@@ -1,6 +1,6 @@
 """The objects of a file as it was given, each with its place: to be judged, or to be rendered."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from extender.cluster.manifest_files import ManifestError
-from extender.cluster.manifest_objects import MAX_LISTS, head_of
+from extender.cluster.manifest_objects import objects_in
 from extender.cluster.reading_manifests import documents_of
 from extender.cluster.yaml_places import Lines, Path, decoded, placed_documents
 from extender.decoding.decoder import DecodeError, decode
@@ -104,25 +104,12 @@ def read_objects(
         for number, document in documents_of(text, skip_others=True):
             documents += 1
             on_document()
-            objects += _objects(document, number, (), "")
+            objects += (
+                FileObject(number, place, header.api_version or "", header.kind or "", raw)
+                for place, header, raw in objects_in(document)
+            )
     except (ManifestError, DecodeError, YamlError, UnicodeDecodeError) as error:
         raise ManifestError(f"{name}: {error}") from None
     except RecursionError:
         raise ManifestError(f"{name}: nested too deeply") from None
     return GivenFile(name, text, objects, documents)
-
-
-def _objects(document: Raw, number: int, place: Path, default_kind: str) -> Iterator[FileObject]:
-    header, items = head_of(document)
-    kind = header.kind or default_kind
-    if not (kind.endswith("List") and items is not None):
-        yield FileObject(number, place, header.api_version or "", kind, document)
-        return
-    if len(place) >= 2 * MAX_LISTS:
-        raise ManifestError(f"more than {MAX_LISTS} Lists within each other")
-    for index, element in enumerate(items):
-        try:
-            inside = (*place, "items", index)
-            yield from _objects(element, number, inside, kind.removesuffix("List"))
-        except DecodeError as error:
-            raise ManifestError(f"items[{index}]: {str(error).removeprefix('body: ')}") from None

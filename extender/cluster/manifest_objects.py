@@ -10,8 +10,8 @@ from msgspec import Raw, Struct
 from extender.admission.policy_subjects import Subject, pod_subject, template_subject
 from extender.cluster.manifest_files import ManifestError
 from extender.cluster.misspelt import Misspelt
+from extender.cluster.yaml_places import Path
 from extender.decoding.class_using_objects import (
-    WORKLOADS,
     RawNodeState,
     RawPlacedPod,
     RawUse,
@@ -29,13 +29,7 @@ from extender.decoding.runtime_classes import (
     namespace_of,
     runtime_class_of,
 )
-from extender.decoding.workloads import (
-    WORKLOAD_GROUPS,
-    RawDaemonSet,
-    RawWorkload,
-    template_pod_of,
-    with_daemon_tolerations,
-)
+from extender.decoding.workloads import WORKLOAD_GROUPS, RawWorkload, template_pod_of
 from extender.objects import Namespace, Node, Pod, RuntimeClass
 from extender.using_objects import PlacedPod, Workload
 from extender.validation.name_rules import validate_node_name
@@ -120,6 +114,10 @@ class ObjectKind(Struct, rename="camel"):
     api_version: str | None = None
     kind: str | None = None
 
+    @property
+    def group(self) -> str:
+        return (self.api_version or "").rpartition("/")[0]
+
 
 class Header(ObjectKind, rename="camel"):
     """An object, and its items if it is a List."""
@@ -129,38 +127,41 @@ class Header(ObjectKind, rename="camel"):
 
 def take_document(document: Raw, loaded: Manifests) -> None:
     """Read one object or List into `loaded`. Raises ManifestError and DecodeError."""
-    _take(document, "", loaded)
+    for _, header, each in objects_in(document):
+        _take(each, header, header.kind or "", loaded)
 
 
-def _take(document: Raw, default_kind: str, loaded: Manifests, lists: int = 0) -> None:
-    """Read one document, or the items of a List; lists counts the Lists around it."""
-    header, items = head_of(document)
-    kind = header.kind or default_kind
-    if kind.endswith("List") and items is not None:
-        if lists >= MAX_LISTS:
-            raise ManifestError(f"more than {MAX_LISTS} Lists within each other")
-        item_kind = kind.removesuffix("List")
-        for index, element in enumerate(items):
-            try:
-                _take(element, item_kind, loaded, lists + 1)
-            except DecodeError as error:
-                raise ManifestError(
-                    f"items[{index}]: {str(error).removeprefix('body: ')}"
-                ) from None
+def objects_in(
+    document: Raw, default_kind: str = "", place: Path = ()
+) -> Iterator[tuple[Path, ObjectKind, Raw]]:
+    """The object that a document is, or those of a List, each with its place in the document.
+
+    Raises ManifestError and DecodeError.
+    """
+    header, items = _head_of(document)
+    header.kind = kind = header.kind or default_kind
+    if not (kind.endswith("List") and items is not None):
+        yield place, header, document
         return
-    group, _, _ = (header.api_version or "").rpartition("/")
+    if len(place) >= 2 * MAX_LISTS:
+        raise ManifestError(f"more than {MAX_LISTS} Lists within each other")
+    for index, element in enumerate(items):
+        try:
+            yield from objects_in(element, kind.removesuffix("List"), (*place, "items", index))
+        except DecodeError as error:
+            raise ManifestError(f"items[{index}]: {str(error).removeprefix('body: ')}") from None
+
+
+def _take(document: Raw, header: ObjectKind, kind: str, loaded: Manifests) -> None:
     if loaded.misspelt.take_turn():
         loaded.warnings += _misspelt(document, header, kind, loaded)
-    if kind in _GROUPS and (header.api_version is None or group == _GROUPS[kind]):
-        try:
+    try:
+        if kind in _GROUPS and (header.api_version is None or header.group == _GROUPS[kind]):
             _TAKERS[kind](document, loaded)
-        except DecodeError as error:
-            raise ManifestError(f"{_named(kind, _name_of(document))}: {error}") from None
-    elif WORKLOAD_GROUPS.get(kind) == group:
-        try:
+        elif WORKLOAD_GROUPS.get(kind) == header.group:
             _take_workload(document, kind, loaded)
-        except DecodeError as error:
-            raise ManifestError(f"{_named(kind, _name_of(document))}: {error}") from None
+    except DecodeError as error:
+        raise ManifestError(f"{_named(kind, _name_of(document))}: {error}") from None
 
 
 def _misspelt(document: Raw, header: ObjectKind, kind: str, loaded: Manifests) -> Iterator[str]:
@@ -170,16 +171,15 @@ def _misspelt(document: Raw, header: ObjectKind, kind: str, loaded: Manifests) -
         yield from loaded.misspelt.kind(kind, [*groups])
         return
     named = _named(kind, _name_of(document))
-    group, _, _ = (header.api_version or "").rpartition("/")
-    if header.api_version is not None and group != groups[kind]:
+    if header.api_version is not None and header.group != groups[kind]:
         version = f"{groups[kind]}/v1".removeprefix("/")
-        yield from loaded.misspelt.group(named, group, version)
+        yield from loaded.misspelt.group(named, header.group, version)
         return
     with contextlib.suppress(DecodeError):  # reported by the code that reads the document
         yield from loaded.misspelt.fields_of(decode(document, dict), kind, named)
 
 
-def head_of(document: Raw) -> tuple[ObjectKind, list[Raw] | None]:
+def _head_of(document: Raw) -> tuple[ObjectKind, list[Raw] | None]:
     """What an object is, and its items if it has any. Raises DecodeError."""
     try:
         header = decode(document, Header)
@@ -249,7 +249,8 @@ def _take_workload(document: Raw, kind: str, loaded: Manifests) -> None:
     """Read a workload, as far as templates or uses are wanted."""
     if loaded.templates is not None:
         _take_template(document, kind, loaded, loaded.templates)
-    if loaded.uses is not None and kind in WORKLOADS:
+    # A PodTemplate makes no pods by itself.
+    if loaded.uses is not None and kind != "PodTemplate":
         workload = workload_of(decode(document, RawUse), kind)
         loaded.uses.workloads[kind, f"{workload.namespace}/{workload.name}"] = workload
     if loaded.subjects is not None:
@@ -271,8 +272,6 @@ def _take_template(
     document: Raw, kind: str, loaded: Manifests, templates: dict[tuple[str, str], Pod]
 ) -> None:
     pod = template_pod_of(decode(document, RawWorkload), kind)
-    if kind == "DaemonSet":
-        pod = with_daemon_tolerations(pod, decode(document, RawDaemonSet))
     key = f"{pod.namespace or 'default'}/{pod.name}"
     if (kind, key) in templates:
         loaded.tell_twice(_named(kind, key))

@@ -20,7 +20,7 @@ from extender.commands.arguments import PLUGIN, source_of
 from extender.commands.cluster_state import ClusterState, has_cluster, load_cluster, state_of
 from extender.commands.output import warn
 from extender.decoding.decoder import DecodeError, decode
-from extender.decoding.workloads import WORKLOAD_GROUPS, template_path
+from extender.decoding.workloads import TEMPLATE_PATHS, WORKLOAD_GROUPS
 from extender.flags import UsageError
 from extender.reasons import shown
 from extender.verbs.review import RulesOfNamespaces
@@ -97,7 +97,7 @@ def template_in(each: FileObject, namespace: str) -> Template | None:
 
     Raises DecodeError.
     """
-    path = template_path(each.kind)
+    path = TEMPLATE_PATHS.get(each.kind)
     if path is None or each.group != WORKLOAD_GROUPS.get(each.kind, ""):
         return None
     plain: dict[str, Any] = decode(each.raw, dict)

@@ -6,21 +6,9 @@ from msgspec import Raw, Struct
 
 from extender.decoding.common_parts import Quantities, quantities_of
 from extender.decoding.decoder import StringMap, nullable, strings
+from extender.decoding.pods import RawContainer, needs_recursive_read_only
 from extender.objects import Features
 from extender.using_objects import PlacedPod, Workload
-
-#: The kinds of workloads whose templates make pods; a PodTemplate makes none by itself.
-WORKLOADS: Final = frozenset(
-    {
-        "CronJob",
-        "DaemonSet",
-        "Deployment",
-        "Job",
-        "ReplicaSet",
-        "ReplicationController",
-        "StatefulSet",
-    }
-)
 
 _NULL: Final = Raw(b"null")
 _FINISHED: Final = ("Succeeded", "Failed")
@@ -42,14 +30,6 @@ class _Condition(Struct, rename="camel"):
     type: str | None = None
     status: str | None = None
     last_transition_time: str | None = None
-
-
-class _Mount(Struct, rename="camel"):
-    recursive_read_only: str | None = None
-
-
-class _Container(Struct, rename="camel"):
-    volume_mounts: list[_Mount | None] | None = None
 
 
 class _Spec(Struct, rename="camel"):
@@ -110,12 +90,8 @@ def _time_of(status: _Status, condition: str) -> str:
 def _mounts_recursively(raw: Raw) -> bool:
     if _ENABLED not in bytes(raw) and b"\\" not in bytes(raw):
         return False
-    return any(
-        mount is not None and mount.recursive_read_only == "Enabled"
-        for container in nullable(raw, list[_Container | None], "Pod.spec.containers") or ()
-        if container is not None
-        for mount in container.volume_mounts or ()
-    )
+    containers = nullable(raw, list[RawContainer | None], "Pod.spec.containers")
+    return needs_recursive_read_only(containers)
 
 
 class _TemplateSpec(Struct, rename="camel"):

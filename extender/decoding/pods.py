@@ -32,12 +32,12 @@ class RawMetadata(Struct, rename="camel"):
     deletion_timestamp: Raw = Raw(b"null")
 
 
-class VolumeMount(Struct, rename="camel"):
+class _VolumeMount(Struct, rename="camel"):
     recursive_read_only: str | None = None
 
 
-class _Container(Struct, rename="camel"):
-    volume_mounts: list[VolumeMount | None] | None = None
+class RawContainer(Struct, rename="camel"):
+    volume_mounts: list[_VolumeMount | None] | None = None
     # Read by explain only, as below.
     restart_policy_rules: Raw = Raw(b"null")
     resources: Raw = Raw(b"null")
@@ -65,8 +65,8 @@ class _PodSpec(Struct, rename="camel"):
     node_selector: StringMap = None
     tolerations: list[RawToleration | None] | None = None
     host_users: bool | None = None
-    containers: list[_Container | None] | None = None
-    init_containers: list[_Container | None] | None = None
+    containers: list[RawContainer | None] | None = None
+    init_containers: list[RawContainer | None] | None = None
     os: _System | None = None
     security_context: _SecurityContext | None = None
     resources: _Resources | None = None
@@ -121,7 +121,8 @@ class _Affinity(Struct, rename="camel"):
 NO_METADATA: Final = RawMetadata()
 
 
-def _needs_recursive_read_only(containers: list[_Container | None] | None) -> bool:
+def needs_recursive_read_only(containers: list[RawContainer | None] | None) -> bool:
+    """Whether one of the containers has a recursive read-only mount."""
     for container in containers or ():
         if container is not None and container.volume_mounts:
             for mount in container.volume_mounts:
@@ -170,7 +171,7 @@ def pod_of(raw: RawPod) -> Pod:
     """What the verbs read of a pod; affinity and overhead are left to `explained_pod_of`."""
     metadata, spec = raw.metadata or NO_METADATA, raw.spec or _PodSpec()
     isolated = spec.host_users is False
-    read_only = _needs_recursive_read_only(spec.containers) or _needs_recursive_read_only(
+    read_only = needs_recursive_read_only(spec.containers) or needs_recursive_read_only(
         spec.init_containers
     )
     return Pod(
@@ -245,7 +246,7 @@ def _is_marked(spec: _PodSpec, place: str) -> bool:
     return False
 
 
-def _containers_of(spec: _PodSpec, place: str) -> Iterator[tuple[_Container, str]]:
+def _containers_of(spec: _PodSpec, place: str) -> Iterator[tuple[RawContainer, str]]:
     """Each container with its place."""
     for kind, containers in (
         ("containers", spec.containers),

@@ -18,14 +18,14 @@ class RawResources(Struct):
     limits: Quantities | None = None
 
 
-class RawContainer(Struct, rename="camel"):
+class _Container(Struct, rename="camel"):
     resources: RawResources | None = None
     restart_policy: str | None = None
 
 
 class _Spec(Struct, rename="camel"):
-    containers: list[RawContainer | None] | None = None
-    init_containers: list[RawContainer | None] | None = None
+    containers: list[_Container | None] | None = None
+    init_containers: list[_Container | None] | None = None
     resources: RawResources | None = None
     overhead: Quantities | None = None
 
@@ -36,7 +36,7 @@ class RawResourcesPod(Struct):
     spec: _Spec | None = None
 
 
-_NO_CONTAINER: Final = RawContainer()
+_NO_CONTAINER: Final = _Container()
 _NO_RESOURCES: Final = RawResources()
 
 
@@ -84,7 +84,7 @@ def resources_of(raw: RawResourcesPod, place: str = "") -> PodResources:
 
 
 def _containers(
-    raw: Iterable[RawContainer | None] | None, place: str
+    raw: Iterable[_Container | None] | None, place: str
 ) -> Iterator[tuple[Amounts, bool]]:
     """(requests, whether it is a sidecar) of each."""
     for index, item in enumerate(raw or ()):

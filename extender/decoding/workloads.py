@@ -1,11 +1,12 @@
 """Workloads: the pod that a Deployment, a Job and the like make."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from msgspec import Raw, Struct
 
-from extender.decoding.decoder import DecodeError
+from extender.decoding.decoder import DecodeError, decode
 from extender.decoding.explained_pods import explained_pod
 from extender.decoding.pods import NO_METADATA, RawMetadata
 from extender.objects import Pod, Toleration
@@ -21,6 +22,16 @@ WORKLOAD_GROUPS: Final = {
     "ReplicationController": "",
     "StatefulSet": "apps",
 }
+
+#: The path of the pod in an object of each kind.
+TEMPLATE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(WORKLOAD_GROUPS, ("spec", "template")),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    "Pod": (),
+    "PodTemplate": ("template",),
+}
+
+DAEMON_SET: Final = "DaemonSet"
 
 #: The tolerations that the DaemonSet controller adds to every pod, and to those with hostNetwork
 #: (pkg/controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations, v1.36.2).
@@ -46,16 +57,6 @@ class _HostNetworkSpec(Struct, rename="camel"):
 
 class _HostNetworkTemplate(Struct):
     spec: _HostNetworkSpec | None = None
-
-
-class _HostNetworkWorkloadSpec(Struct):
-    template: _HostNetworkTemplate | None = None
-
-
-class RawDaemonSet(Struct):
-    """The fields that are read only of a DaemonSet."""
-
-    spec: _HostNetworkWorkloadSpec | None = None
 
 
 _NULL: Final = Raw(b"null")
@@ -91,13 +92,15 @@ def template_pod_of(raw: RawWorkload, kind: str) -> Pod:
         raise DecodeError(f"{place}: missing")
     metadata = raw.metadata or NO_METADATA
     pod = explained_pod(template, place)
+    if kind == DAEMON_SET:
+        pod = with_daemon_tolerations(pod, template)
     return replace(pod, namespace=metadata.namespace or "", name=metadata.name or "", uid="")
 
 
-def with_daemon_tolerations(pod: Pod, raw: RawDaemonSet) -> Pod:
-    """The pod with what the DaemonSet controller adds."""
-    template = raw.spec.template if raw.spec else None
-    on_host = bool(template and template.spec and template.spec.host_network)
+def with_daemon_tolerations(pod: Pod, template: bytes | Raw) -> Pod:
+    """The pod of a template with what the DaemonSet controller adds. Raises DecodeError."""
+    spec = decode(template, _HostNetworkTemplate).spec
+    on_host = bool(spec and spec.host_network)
     added = (*_DAEMON_TOLERATIONS, *((_ON_HOST_NETWORK,) if on_host else ()))
     missing = tuple(each for each in added if each not in pod.tolerations)
     return replace(pod, tolerations=(*pod.tolerations, *missing))
@@ -105,23 +108,11 @@ def with_daemon_tolerations(pod: Pod, raw: RawDaemonSet) -> Pod:
 
 def template_of(raw: RawWorkload, kind: str) -> tuple[Raw, str]:
     """The template, null where there is none, and its place."""
-    if kind == "PodTemplate":
-        return raw.template, "template"
     spec = raw.spec or _WorkloadSpec()
-    if kind == "CronJob":
-        job = spec.job_template.spec if spec.job_template else None
-        return (job.template if job else _NULL), "spec.jobTemplate.spec.template"
-    return spec.template, "spec.template"
-
-
-def template_path(kind: str) -> tuple[str, ...] | None:
-    """The path of the pod in an object of a kind; () for a Pod, None where a kind makes no pods."""
-    if kind == "Pod":
-        return ()
-    if kind not in WORKLOAD_GROUPS:
-        return None
+    template = spec.template
     if kind == "PodTemplate":
-        return ("template",)
-    if kind == "CronJob":
-        return ("spec", "jobTemplate", "spec", "template")
-    return ("spec", "template")
+        template = raw.template
+    elif kind == "CronJob":
+        job = spec.job_template.spec if spec.job_template else None
+        template = job.template if job else _NULL
+    return template, ".".join(TEMPLATE_PATHS[kind])
