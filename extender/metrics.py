@@ -65,46 +65,33 @@ class Metrics:
         registry.register(self._rejections)
         self.refused_early = self._requests.refused_early
         self.refused = self._rejections.refused
-        self.watch_events = Counter(
-            f"{_PREFIX}_watch_events_total",
-            "Watch events received.",
-            ["kind", "type"],
-            registry=registry,
+
+        def counter(name: str, about: str, *labels: str) -> Counter:
+            return Counter(f"{_PREFIX}_{name}", about, labels, registry=registry)
+
+        def gauge(name: str, about: str, *labels: str) -> Gauge:
+            return Gauge(f"{_PREFIX}_{name}", about, labels, registry=registry)
+
+        self.watch_events = counter("watch_events_total", "Watch events received.", "kind", "type")
+        self.watch_restarts = counter(
+            "watch_restarts_total", "Watches that ended and were begun again.", "kind", "reason"
         )
-        self.watch_restarts = Counter(
-            f"{_PREFIX}_watch_restarts_total",
-            "Watches that ended and were begun again.",
-            ["kind", "reason"],
-            registry=registry,
+        self.requeued_pods = counter(
+            "requeued_pods_total", "Pending pods annotated so that kube-scheduler tries them again."
         )
-        self.requeued_pods = Counter(
-            f"{_PREFIX}_requeued_pods_total",
-            "Pending pods annotated so that kube-scheduler tries them again.",
-            registry=registry,
-        )
-        self.last_contact = Gauge(
-            f"{_PREFIX}_cache_last_contact_timestamp_seconds",
+        self.last_contact = gauge(
+            "cache_last_contact_timestamp_seconds",
             "When the source of the cache was last heard of.",
-            ["kind"],
-            registry=registry,
+            "kind",
         )
-        self.admission_requests = Counter(
-            f"{_PREFIX}_admission_requests_total",
-            "Admission reviews answered.",
-            ["operation", "outcome"],
-            registry=registry,
+        self.admission_requests = counter(
+            "admission_requests_total", "Admission reviews answered.", "operation", "outcome"
         )
-        self.marked_pods = Counter(
-            f"{_PREFIX}_marked_pods_total",
+        self.marked_pods = counter(
+            "marked_pods_total",
             "Pods that the webhook has marked for kube-scheduler (--mark-pods).",
-            registry=registry,
         )
-        build = Gauge(
-            f"{_PREFIX}_build_info",
-            "Always 1; the labels say what runs.",
-            ["version", "python"],
-            registry=registry,
-        )
+        build = gauge("build_info", "Always 1; the labels say what runs.", "version", "python")
         build.labels(__version__, platform.python_version()).set(1)
 
     def of_verb(self, verb: str) -> VerbCounts:
@@ -115,6 +102,10 @@ class Metrics:
         return ReviewMetrics(counts, self.admission_requests.labels(operation, "error"))
 
 
+def _family(name: str, about: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{_PREFIX}_{name}", about, labels=labels)
+
+
 class RefusedPodsCollector(Collector):
     """Gauge refused_pods, worked out at each scrape."""
 
@@ -123,10 +114,10 @@ class RefusedPodsCollector(Collector):
         self._snapshot = snapshot
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        family = GaugeMetricFamily(
-            f"{_PREFIX}_refused_pods",
+        family = _family(
+            "refused_pods",
             "Distinct pods left without a node in the last 10 minutes.",
-            labels=["runtimeclass"],
+            "runtimeclass",
         )
         known = self._snapshot().runtime_classes
         labels = (class_label(pod.runtime_class, known) for pod in self._refused.pods())
@@ -147,12 +138,8 @@ class CacheCollector(Collector):
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         snapshot = self._snapshot()
-        synced = GaugeMetricFamily(
-            f"{_PREFIX}_cache_synced", "1 once all objects of the kind are known.", labels=["kind"]
-        )
-        objects = GaugeMetricFamily(
-            f"{_PREFIX}_cache_objects", "Objects of the kind in the cache.", labels=["kind"]
-        )
+        synced = _family("cache_synced", "1 once all objects of the kind are known.", "kind")
+        objects = _family("cache_objects", "Objects of the kind in the cache.", "kind")
         classes = len(snapshot.runtime_classes)
         kinds = [("RuntimeClass", snapshot.runtime_classes_synced, classes)]
         if self._nodes:
@@ -167,10 +154,11 @@ class CacheCollector(Collector):
             "RuntimeClasses the cluster has.",
             value=len(snapshot.runtime_classes),
         )
-        handlers = GaugeMetricFamily(
-            f"{_PREFIX}_runtimeclass_info",
+        handlers = _family(
+            "runtimeclass_info",
             "1 of each RuntimeClass with its handler, by which the kubelet's metrics go.",
-            labels=["runtimeclass", "runtime_handler"],
+            "runtimeclass",
+            "runtime_handler",
         )
         for each in snapshot.runtime_classes.values():
             handlers.add_metric([each.name, each.handler], 1)
@@ -186,15 +174,11 @@ class SupportCollector(Collector):
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         snapshot = self._snapshot()
-        per_class = GaugeMetricFamily(
-            f"{_PREFIX}_runtimeclass_nodes",
-            "Nodes that match the RuntimeClass.",
-            labels=["runtimeclass"],
+        per_class = _family(
+            "runtimeclass_nodes", "Nodes that match the RuntimeClass.", "runtimeclass"
         )
-        per_count = GaugeMetricFamily(
-            f"{_PREFIX}_node_runtimeclasses",
-            "How many nodes support that many RuntimeClasses.",
-            labels=["count"],
+        per_count = _family(
+            "node_runtimeclasses", "How many nodes support that many RuntimeClasses.", "count"
         )
         if snapshot.nodes_synced and snapshot.runtime_classes_synced:
             counts = self._support.counts(snapshot)
@@ -230,15 +214,17 @@ class PodsCollector(Collector):
         self._states: dict[PodGroup, State] = {}
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        pods = GaugeMetricFamily(
-            f"{_PREFIX}_pods",
+        pods = _family(
+            "pods",
             "Pods of the RuntimeClass that have not ended, by state.",
-            labels=["runtimeclass", "state"],
+            "runtimeclass",
+            "state",
         )
-        overhead = GaugeMetricFamily(
-            f"{_PREFIX}_overhead",
+        overhead = _family(
+            "overhead",
             "What pods with a node carry as overhead: cores, bytes, or a number of others.",
-            labels=["runtimeclass", "resource"],
+            "runtimeclass",
+            "resource",
         )
         groups, snapshot = self._groups(), self._snapshot()
         if groups is not None and snapshot.nodes_synced and snapshot.runtime_classes_synced:

@@ -17,6 +17,7 @@ from urllib3.util import Timeout
 from urllib3.util.ssl_ import create_urllib3_context
 
 from extender import __version__
+from extender.cluster.api_objects import MAX_BODY_BYTES
 from extender.cluster.cluster_config import ClusterConfig, CredentialsError, one_line
 
 #: Time to connect to the API server, TLS handshake included.
@@ -24,9 +25,6 @@ CONNECT_SECONDS: Final = 10.0
 
 #: The most that is read from a watch at a time.
 PIECE_BYTES: Final = 256 * 1024
-
-#: A page of 500 objects of 1.5 MiB, the most that etcd keeps, is 750 MB.
-MAX_BODY_BYTES: Final = 2**30
 
 #: The kernel notices a dead peer after 30 + 4 * 10 s.
 _KEEPALIVE: Final = [

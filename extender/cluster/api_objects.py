@@ -3,6 +3,7 @@
 An object stays raw bytes until its kind's feed decodes the fields it needs.
 """
 
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol
 
 import msgspec
@@ -20,6 +21,16 @@ _NULL: Final = Raw(b"null")
 _MAX_DIGITS: Final = 4000
 
 
+#: Objects a page, as in client-go's pager: 500 nodes of 10 KB are 5 MB.
+PAGE_LIMIT: Final = 500
+
+#: A page of 500 objects of 1.5 MiB, the most that etcd keeps, is 750 MB.
+MAX_BODY_BYTES: Final = 2**30
+
+#: How often a list is tried from its beginning, when its continue token has expired.
+_ATTEMPTS: Final = 3
+
+
 class Response(Protocol):
     """The part of an HTTP response that is used; see api_connection.ApiResponse."""
 
@@ -31,6 +42,19 @@ class Response(Protocol):
     def read_all(self, silence: float, limit: int = ...) -> bytes: ...
     def is_idle(self) -> bool: ...
     def close(self) -> None: ...
+
+
+def whole_body(response: Response, silence: float, limit: int = MAX_BODY_BYTES) -> bytes:
+    """The body of a response, which is closed then. Raises ConnectionFaultError."""
+    try:
+        return response.read_all(silence, limit)
+    finally:
+        response.close()
+
+
+def refusal_text(response: Response, body: bytes) -> str:
+    """The status and what the API server says, on one line."""
+    return f"HTTP {response.status} {status_of(body).message}".rstrip()
 
 
 class _ListMetadata(Struct, rename="camel"):
@@ -64,6 +88,32 @@ def page_of(body: bytes, kind: str) -> Page:
     if not metadata.resource_version:
         raise DecodeError(f"{kind}List without resourceVersion")
     return Page(metadata.resource_version, metadata.continue_token or "", page.items or [])
+
+
+class ExpiredError(Exception):
+    """A list takes so long that its continue token expires again and again."""
+
+
+def listed_in_pages(
+    page_for: Callable[[dict[str, str]], Page | None], query: Mapping[str, str]
+) -> Iterator[Raw]:
+    """All objects of a list. Raises ExpiredError.
+
+    page_for asks for a page, and returns None where the token in the query has expired: then the
+    list begins again, and some objects come twice.
+    """
+    for _ in range(_ATTEMPTS):
+        token = ""
+        while True:
+            more = {"continue": token} if token else {}
+            page = page_for({**query, "limit": str(PAGE_LIMIT), **more})
+            if page is None:
+                break
+            yield from page.items
+            token = page.continue_token
+            if not token:
+                return
+    raise ExpiredError("changes too fast")
 
 
 class Event(Struct):

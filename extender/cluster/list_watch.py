@@ -11,10 +11,7 @@ from enum import Enum, StrEnum
 from http import HTTPStatus
 from typing import Final
 
-from extender.cluster.api_objects import is_older, revision
-
-#: Objects a page: 500 nodes of 10 KB are 5 MB.
-PAGE_LIMIT: Final = 500
+from extender.cluster.api_objects import PAGE_LIMIT, is_older, revision
 
 FIRST_DELAY: Final = 0.8
 MAX_DELAY: Final = 30.0

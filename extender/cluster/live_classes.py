@@ -15,7 +15,7 @@ from urllib.parse import quote
 from msgspec import Raw
 
 from extender.cluster.api_connection import ConnectionFaultError
-from extender.cluster.api_objects import Response, status_of
+from extender.cluster.api_objects import Response, refusal_text, status_of, whole_body
 from extender.cluster.kinds import RUNTIME_CLASSES
 from extender.cluster.node_and_class_feeds import RuntimeClassFeed
 from extender.cluster.rate_limit import TokenBucket
@@ -140,19 +140,15 @@ class LiveLookup:
     def _get(self, connection: Connection, name: str) -> RuntimeClass | None:
         path = f"{RUNTIME_CLASSES.path}/{quote(name, safe='')}"
         response = connection.get(path, {}, silence=LIMIT_SECONDS, connect=LIMIT_SECONDS)
-        try:
-            body = response.read_all(LIMIT_SECONDS, _MAX_BYTES)
-        finally:
-            response.close()
+        body = whole_body(response, LIMIT_SECONDS, _MAX_BYTES)
         if response.status == 200:
             return self._feed.offer(Raw(body))
-        status = status_of(body)
-        if response.status == 404 and status.code == 404:
+        if response.status == 404 and status_of(body).code == 404:
             return None
         if response.status == 401:
             connection.rejected()
         missing = "; add get runtimeclasses to the ClusterRole" if response.status == 403 else ""
-        raise _RefusedError(f"HTTP {response.status} {status.message}".rstrip() + missing)
+        raise _RefusedError(refusal_text(response, body) + missing)
 
 
 class _RefusedError(Exception):

@@ -2,12 +2,21 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from functools import partial
+from http import HTTPStatus
 from typing import Final, TypeVar
 
 from msgspec import Raw
 
-from extender.cluster.api_connection import ApiConnection, ApiResponse, ConnectionFaultError
-from extender.cluster.api_objects import page_of, status_of
+from extender.cluster.api_connection import ApiConnection, ConnectionFaultError
+from extender.cluster.api_objects import (
+    ExpiredError,
+    Page,
+    listed_in_pages,
+    page_of,
+    status_of,
+    whole_body,
+)
 from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.kinds import NAMESPACES, NODES, PODS, RUNTIME_CLASSES, Kind, pod_path
 from extender.cluster.manifest_objects import Manifests
@@ -29,19 +38,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Objects a page, as in client-go's pager.
-_PAGE: Final = "500"
-
 _SILENCE_SECONDS: Final = 30.0
-
-#: How often a list is tried from its beginning, when its continue token has expired.
-_ATTEMPTS: Final = 3
-
-_GONE: Final = 410
-_OK: Final = 200
-_NOT_FOUND: Final = 404
-_UNAUTHORIZED: Final = 401
-_FORBIDDEN: Final = 403
 
 #: The message for a 403.
 _WHO_MAY: Final = "ClusterRole runtimeclass-viewer of scheduler-config/viewer gives the right"
@@ -53,10 +50,6 @@ class ReadError(UsageError):
 
 class ForbiddenError(ReadError):
     """The API server knows who asks, and denies the request."""
-
-
-class _ExpiredError(Exception):
-    """The continue token is too old."""
 
 
 class ClusterReader:
@@ -103,7 +96,7 @@ class ClusterReader:
         """One pod; None when there is none."""
         path = pod_path(namespace, name)
         status, body = self._get(path, {})
-        if status == _NOT_FOUND:
+        if status == HTTPStatus.NOT_FOUND:
             return None
         self._check(path, status, body)
         return self.explained(Raw(body))
@@ -129,54 +122,37 @@ class ClusterReader:
         When a list takes so long that its token expires, it begins again, and some objects come
         twice.
         """
-        for attempt in range(_ATTEMPTS):
-            try:
-                yield from self._pages(kind, query or {})
-            except _ExpiredError:
-                if attempt == _ATTEMPTS - 1:
-                    raise ReadError(f"{self._config.host}{kind.path}: changes too fast") from None
-            else:
-                return
+        try:
+            yield from listed_in_pages(partial(self._page, kind), query or {})
+        except ExpiredError as error:
+            raise ReadError(f"{self._config.host}{kind.path}: {error}") from None
 
-    def _pages(self, kind: Kind, query: Mapping[str, str]) -> Iterator[Raw]:
-        token = ""
-        while True:
-            more = {"continue": token} if token else {}
-            status, body = self._get(kind.path, {**query, "limit": _PAGE, **more})
-            if status == _GONE and token:
-                raise _ExpiredError
-            self._check(kind.path, status, body)
-            try:
-                page = page_of(body, kind.name)
-            except DecodeError as error:
-                raise ReadError(f"{self._config.host}{kind.path}: {error}") from None
-            yield from page.items
-            token = page.continue_token
-            if not token:
-                return
+    def _page(self, kind: Kind, query: dict[str, str]) -> Page | None:
+        status, body = self._get(kind.path, query)
+        if status == HTTPStatus.GONE and "continue" in query:
+            return None
+        self._check(kind.path, status, body)
+        try:
+            return page_of(body, kind.name)
+        except DecodeError as error:
+            raise ReadError(f"{self._config.host}{kind.path}: {error}") from None
 
     def _get(self, path: str, query: Mapping[str, str]) -> tuple[int, bytes]:
         try:
             response = self._connection.get(path, query, silence=self._silence)
-            if response.status == _UNAUTHORIZED:
+            if response.status == HTTPStatus.UNAUTHORIZED:
                 response.close()
                 self._connection.rejected()
                 response = self._connection.get(path, query, silence=self._silence)
-            body = self._body(response)
+            body = whole_body(response, self._silence)
         except ConnectionFaultError as error:
             raise ReadError(f"{self._config.host}: {error}") from None
         _LOG.debug("asked", extra={"path": path, "status": response.status, "bytes": len(body)})
         return response.status, body
 
-    def _body(self, response: ApiResponse) -> bytes:
-        try:
-            return response.read_all(self._silence)
-        finally:
-            response.close()
-
     def _check(self, path: str, status: int, body: bytes) -> None:
-        if status != _OK:
+        if status != HTTPStatus.OK:
             said = f"{self._config.host}{path}: {status} {shown(status_of(body).message)}".rstrip()
-            if status == _FORBIDDEN:
+            if status == HTTPStatus.FORBIDDEN:
                 raise ForbiddenError(f"{said}; {_WHO_MAY}")
             raise ReadError(said)

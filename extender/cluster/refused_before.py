@@ -6,15 +6,25 @@ node into the pod's condition PodScheduled, and there our reasons are found agai
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Final, Protocol
 
 from msgspec import Raw, Struct
 
 from extender.cluster.api_connection import ConnectionFaultError
-from extender.cluster.api_objects import Page, Response, page_of, status_of
+from extender.cluster.api_objects import (
+    ExpiredError,
+    Page,
+    Response,
+    listed_in_pages,
+    page_of,
+    refusal_text,
+    status_of,
+    whole_body,
+)
 from extender.cluster.kinds import PODS
-from extender.cluster.list_watch import LIST_SILENCE_SECONDS, PAGE_LIMIT
+from extender.cluster.list_watch import LIST_SILENCE_SECONDS
 from extender.decoding.decoder import DecodeError, decode
 from extender.decoding.pods import RawPod, pod_of
 from extender.decoding.used_features import uses_in
@@ -23,9 +33,6 @@ from extender.reasons import counted_reasons
 
 #: The pods without a node, except those that have ended without ever having had one.
 _WAITING: Final = "spec.nodeName=,status.phase=Pending"
-
-#: How often the list is tried from its beginning, when its continue token has expired.
-_ATTEMPTS: Final = 3
 
 #: The condition of a pod in which kube-scheduler reports its last attempt (core/v1 PodScheduled).
 _SCHEDULED: Final = "PodScheduled"
@@ -78,28 +85,17 @@ def waiting_pods(connection: Connection) -> Iterator[WaitingPod]:
     When a continue token has expired, some pods come twice. Raises ConnectionFaultError where
     another try may help, and ForbiddenError.
     """
-    for attempt in range(1, _ATTEMPTS + 1):
-        token = ""
-        while True:
-            query = {"fieldSelector": _WAITING, "limit": str(PAGE_LIMIT)}
-            page = _page(connection, query | ({"continue": token} if token else {}))
-            if page is None:
-                break
-            yield from filter(None, map(_waiting, page.items))
-            token = page.continue_token
-            if not token:
-                return
-        if attempt == _ATTEMPTS:
-            raise ConnectionFaultError(f"{PODS.path}: changes too fast")
+    found = listed_in_pages(partial(_page, connection), {"fieldSelector": _WAITING})
+    try:
+        yield from filter(None, map(_waiting, found))
+    except ExpiredError as error:
+        raise ConnectionFaultError(f"{PODS.path}: {error}") from None
 
 
 def _page(connection: Connection, query: dict[str, str]) -> Page | None:
     """One page; None where its token has expired."""
     response = connection.get(PODS.path, query, silence=LIST_SILENCE_SECONDS)
-    try:
-        body = response.read_all(LIST_SILENCE_SECONDS)
-    finally:
-        response.close()
+    body = whole_body(response, LIST_SILENCE_SECONDS)
     if response.status == HTTPStatus.GONE and "continue" in query:
         return None
     if response.status == HTTPStatus.FORBIDDEN:
@@ -107,7 +103,7 @@ def _page(connection: Connection, query: dict[str, str]) -> Page | None:
     if response.status == HTTPStatus.UNAUTHORIZED:
         connection.rejected()
     if response.status != HTTPStatus.OK:
-        raise ConnectionFaultError(f"HTTP {response.status} {status_of(body).message}".rstrip())
+        raise ConnectionFaultError(refusal_text(response, body))
     try:
         return page_of(body, PODS.name)
     except DecodeError as error:

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import orjson
 
 from extender.cluster.api_connection import ConnectionFaultError
-from extender.cluster.api_objects import Response, status_of
+from extender.cluster.api_objects import Response, refusal_text, status_of, whole_body
 from extender.cluster.kinds import pod_path
 from extender.cluster.list_watch import Backoff, Cause
 from extender.cluster.log_limit import LogLimit
@@ -252,10 +252,7 @@ class Requeue:
         """Raises ConnectionFaultError where another try may help."""
         path = pod_path(pod.namespace, pod.name)
         response = self._connection.merge_patch(path, _body(pod), silence=_ANSWER_SECONDS)
-        try:
-            body = response.read_all(_ANSWER_SECONDS, _MAX_BYTES)
-        finally:
-            response.close()
+        body = whole_body(response, _ANSWER_SECONDS, _MAX_BYTES)
         if response.status == 200:
             self._patched()
             _LOG.info(
@@ -271,7 +268,7 @@ class Requeue:
         elif response.status in (401, 429) or response.status >= 500:
             if response.status == 401:
                 self._connection.rejected()
-            raise ConnectionFaultError(f"HTTP {response.status} {status_of(body).message}")
+            raise ConnectionFaultError(refusal_text(response, body))
         # 404 and 409: the pod is gone, or another one has its name.
 
 
