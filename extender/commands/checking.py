@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from extender.checks.annotations_of_namespaces import check_namespaces
@@ -130,10 +130,16 @@ def _check_set_up(program: str, flags: argparse.Namespace) -> int:
             flags.in_pod,
             untainted,
         )
-        if state is not None:
-            findings += _check_marks(flags.scheduler_config, config, state, program)
-        findings += duplicate_keys(duplicates)
-        findings += _check_config(flags.scheduler_config, config, circumstances, flags.probe)
+        try:
+            extenders = our_extenders(config)
+            if state is not None:
+                findings += _check_marks(config, extenders, state, program)
+            findings += duplicate_keys(duplicates)
+            findings += check_scheduler_config(config, circumstances)
+        except SchedulerConfigError as error:
+            raise UsageError(f"--scheduler-config {flags.scheduler_config}: {error}") from None
+        for place, extender in extenders if flags.probe else ():
+            findings += probe(place, extender)
         looked_at.append(str(flags.scheduler_config))
     findings = worst_first(findings)
     print_answer(
@@ -192,28 +198,16 @@ def _check_cluster(state: ClusterState, policy: Policy, program: str) -> list[Fi
     return findings
 
 
-def _check_config(
-    name: str, config: dict[str, Any], circumstances: Circumstances, probing: bool
-) -> list[Finding]:
-    try:
-        findings = check_scheduler_config(config, circumstances)
-        if probing:
-            for place, extender in our_extenders(config):
-                findings += probe(place, extender)
-    except SchedulerConfigError as error:
-        raise UsageError(f"--scheduler-config {name}: {error}") from None
-    return findings
-
-
 def _check_marks(
-    name: str, config: dict[str, Any], state: ClusterState, program: str
+    config: dict[str, Any],
+    extenders: Sequence[tuple[str, Mapping[str, Any]]],
+    state: ClusterState,
+    program: str,
 ) -> list[Finding]:
+    """Raises SchedulerConfigError."""
+    findings = list(check_autoscalers(extenders, state.autoscaler_signs))
     try:
-        extenders = our_extenders(config)
-        findings = list(check_autoscalers(extenders, state.autoscaler_signs))
         findings += check_marks(config, extenders, state.inventory.pending_pods().values())
-    except SchedulerConfigError as error:
-        raise UsageError(f"--scheduler-config {name}: {error}") from None
     except ForbiddenError as error:
         warn(program, f"left out whether pods are marked as the configuration wants it: {error}")
     return findings

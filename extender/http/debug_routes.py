@@ -169,11 +169,14 @@ class DebugRoutes:
 
     def runtime_class(self, name: str) -> Response:
         query, snapshot = read_query(request.args), self.synced()
+        return _answer(self.class_item(name, snapshot), debug_texts.class_text, query)
+
+    def class_item(self, name: str, snapshot: Snapshot) -> Document:
+        """One class. Raises NotFoundError."""
         runtime_class = class_of(snapshot, name)
         findings = check_classes(snapshot, self._service.support, self._service.policy)
         counts = self._service.support.counts(snapshot).nodes
-        document = class_document(runtime_class, snapshot, counts, findings)
-        return _answer(document, debug_texts.class_text, query)
+        return class_document(runtime_class, snapshot, counts, findings)
 
     def class_nodes(self, name: str) -> Response:
         query, snapshot = read_query(request.args, "limit"), self.synced()
@@ -186,22 +189,33 @@ class DebugRoutes:
     def nodes(self) -> Response:
         query, snapshot = read_query(request.args, "limit"), self.synced()
         limit = DEFAULT_LISTED_NODES if query.limit is None else query.limit
+        left_out = max(0, len(snapshot.nodes) - limit)
+        document = self.listed_nodes(sorted(snapshot.nodes)[:limit], snapshot, left_out)
+        return _answer(document, debug_texts.nodes_text, query)
+
+    def listed_nodes(
+        self, names: Iterable[bytes], snapshot: Snapshot, left_out: int = 0
+    ) -> Document:
+        """Nodes with the classes that they support."""
         support, supported = self._service.support, dict[ShapeId, Sequence[str]]()
         listed = []
-        for name in sorted(snapshot.nodes)[:limit]:
+        for name in names:
             shape_id = snapshot.nodes[name]
             if shape_id not in supported:
                 supported[shape_id] = support.classes(snapshot, shape_id)
             listed.append((name, snapshot.shapes[shape_id], supported[shape_id]))
-        document = nodes_list_document(listed, len(snapshot.nodes) - len(listed))
-        return _answer(document, debug_texts.nodes_text, query)
+        return nodes_list_document(listed, left_out)
 
     def node(self, name: str) -> Response:
-        query, snapshot = read_query(request.args), self.synced()
+        query = read_query(request.args)
+        return _answer(self.node_item(name), debug_texts.node_text, query)
+
+    def node_item(self, name: str) -> Document:
+        """One node. Raises NotFoundError, and UndecidedError before the first sync."""
+        snapshot = self.synced()
         shape = node_of(snapshot, name)
         by_name = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
-        classes = classes_of_node(shape, by_name, self._service.policy)
-        return _answer(node_document(name, shape, classes), debug_texts.node_text, query)
+        return node_document(name, shape, classes_of_node(shape, by_name, self._service.policy))
 
     def synced(self) -> Snapshot:
         """The newest snapshot. Raises UndecidedError before the first sync."""

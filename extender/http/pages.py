@@ -11,8 +11,7 @@ from typing import Final
 import orjson
 from flask import Response, request
 
-from extender.checks.classes_and_nodes import check_classes
-from extender.http.debug_routes import DebugRoutes, Query, class_of, node_of
+from extender.http.debug_routes import DebugRoutes, Query, class_of
 from extender.http.error_answers import answer_of
 from extender.http.exchange import Refusal
 from extender.http.forms import form_text
@@ -20,13 +19,10 @@ from extender.http.overview_page import OverviewPage
 from extender.http.service import Service
 from extender.http.templating import asked_text, page, page_of
 from extender.printing.debug_documents import (
-    class_document,
     class_nodes_document,
-    node_document,
-    nodes_list_document,
     states_of,
 )
-from extender.verbs.class_nodes import ClassNodes, classes_of_node, nodes_of_class
+from extender.verbs.class_nodes import ClassNodes, nodes_of_class
 from extender.verbs.pools import Pool
 from extender.wire.explain_bodies import ExplainArgs
 
@@ -54,11 +50,9 @@ class Pages:
         if pool:
             nodes = _of_pool(nodes, self._overview.counted(snapshot).pools, pool)
         shown = nodes.matching[:NODES_A_REASON]
-        findings = check_classes(snapshot, service.support, service.policy)
-        counts = service.support.counts(snapshot).nodes
         return page(
             "class.html",
-            item=class_document(runtime_class, snapshot, counts, findings),
+            item=self._routes.class_item(name, snapshot),
             nodes=class_nodes_document(name, nodes, states_of(shown, snapshot), NODES_A_REASON),
             matching_count=len(nodes.matching),
             pool=pool,
@@ -69,12 +63,6 @@ class Pages:
         wanted = text.encode("utf-8", "replace")
         names = sorted(name for name in snapshot.nodes if wanted in name)
         number, page_count, listed = page_of(names, NODES_A_PAGE)
-        support = self._service.support
-        rows = []
-        for name in listed:
-            shape_id = snapshot.nodes[name]
-            shape = snapshot.shapes.shapes[shape_id - 1]
-            rows.append((name, shape, support.classes(snapshot, shape_id)))
         return page(
             "nodes.html",
             text=text,
@@ -83,15 +71,11 @@ class Pages:
             parameters={"q": text},
             page=number,
             page_count=page_count,
-            **nodes_list_document(rows, 0),
+            **self._routes.listed_nodes(listed, snapshot),
         )
 
     def node(self, name: str) -> Response:
-        snapshot = self._routes.synced()
-        shape = node_of(snapshot, name)
-        by_name = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
-        classes = classes_of_node(shape, by_name, self._service.policy)
-        return page("node.html", **node_document(name, shape, classes))
+        return page("node.html", **self._routes.node_item(name))
 
     def explain(self) -> Response:
         rules = None

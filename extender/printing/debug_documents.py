@@ -165,7 +165,7 @@ def class_nodes_document(
 
 
 def nodes_list_document(
-    listed: Sequence[tuple[bytes, Shape, Sequence[str]]], left_out: int
+    listed: Iterable[tuple[bytes, Shape, Sequence[str]]], left_out: int
 ) -> Document:
     """Nodes with the names of the classes they support; leftOut is how many are not listed."""
     return {

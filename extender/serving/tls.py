@@ -4,24 +4,15 @@ cert-manager and the kubelet replace the files of a mounted Secret while the ser
 connections get the new certificate, open ones keep theirs.
 """
 
+import logging
 import ssl
 import time
-from collections.abc import Callable
-from typing import Protocol
 
 from extender.input_files import Signature, signature_of
 
 # stat() of three files costs about 5 us, so they are not checked more often; a rotation may go
 # unnoticed that long.
 CHECK_INTERVAL = 1.0
-
-
-class Log(Protocol):
-    """The part of a logger that is used; gunicorn's is not a logging.Logger."""
-
-    def info(self, msg: str, *args: object) -> None: ...
-
-    def warning(self, msg: str, *args: object) -> None: ...
 
 
 class TlsContext:
@@ -37,21 +28,19 @@ class TlsContext:
         certfile: str,
         keyfile: str | None,
         ca_certs: str | None,
-        log: Log,
-        clock: Callable[[], float] = time.monotonic,
+        log: logging.Logger,
     ) -> None:
         self._certfile = certfile
         self._keyfile = keyfile
         self._ca_certs = ca_certs
         self._log = log
-        self._clock = clock
-        self._checked = clock()
+        self._checked = time.monotonic()
         self._signature = self._read_signature()
         self._context = self._load()
 
     def current(self) -> ssl.SSLContext:
         """The context for a new connection, made of the newest files that could be loaded."""
-        now = self._clock()
+        now = time.monotonic()
         if now - self._checked >= CHECK_INTERVAL:
             self._checked = now
             self._reload_if_changed()
