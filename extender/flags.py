@@ -144,11 +144,10 @@ def value_text(action: argparse.Action) -> str:
 class CommandParser(argparse.ArgumentParser):
     """argparse with one-line errors; command is the word that follows the program's name."""
 
-    def __init__(self, prog: str, description: str, *, command: str = "", epilog: str = "") -> None:
+    def __init__(self, prog: str, description: str, *, command: str = "") -> None:
         super().__init__(
             prog=prog,
             description=description,
-            epilog=epilog,
             allow_abbrev=False,
             add_help=False,
             formatter_class=_HelpFormatter,

@@ -31,9 +31,9 @@ def patch(pod: ReviewedPod, changes: Changes) -> list[Operation]:
     """The operations that make the changes; empty when there are none. Raises DecodeError."""
     operations = []
     if changes.runtime_class_name is not None:
-        operations.append(_add("/spec/runtimeClassName", changes.runtime_class_name))
+        operations.append(add("/spec/runtimeClassName", changes.runtime_class_name))
     if changes.overhead is not None:
-        operations.append(_add("/spec/overhead", changes.overhead))
+        operations.append(add("/spec/overhead", changes.overhead))
     if changes.node_selector:
         operations += _node_selector(pod, changes.node_selector)
     if changes.tolerations is not None:
@@ -48,14 +48,15 @@ def pointer(*keys: str) -> str:
     return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in keys)
 
 
-def _add(path: str, value: object) -> Operation:
+def add(path: str, value: object) -> Operation:
+    """The operation that sets what a JSON pointer points to."""
     return {"op": "add", "path": path, "value": value}
 
 
 def _node_selector(pod: ReviewedPod, entries: Mapping[str, str]) -> list[Operation]:
     if pod.node_selector() is None:
-        return [_add("/spec/nodeSelector", entries)]
-    return [_add(pointer("spec", "nodeSelector", key), value) for key, value in entries.items()]
+        return [add("/spec/nodeSelector", entries)]
+    return [add(pointer("spec", "nodeSelector", key), value) for key, value in entries.items()]
 
 
 def _required_terms(pod: ReviewedPod, terms: Terms) -> Operation:
@@ -63,10 +64,10 @@ def _required_terms(pod: ReviewedPod, terms: Terms) -> Operation:
     affinity, of_nodes = pod.affinity()
     required = required_json(terms)
     if of_nodes:
-        return _add(f"/spec/affinity/nodeAffinity/{REQUIRED}", required)
+        return add(f"/spec/affinity/nodeAffinity/{REQUIRED}", required)
     if affinity:
-        return _add("/spec/affinity/nodeAffinity", {REQUIRED: required})
-    return _add("/spec/affinity", {"nodeAffinity": {REQUIRED: required}})
+        return add("/spec/affinity/nodeAffinity", {REQUIRED: required})
+    return add("/spec/affinity", {"nodeAffinity": {REQUIRED: required}})
 
 
 def required_json(terms: Terms) -> dict[str, object]:
@@ -88,9 +89,9 @@ def _tolerations(pod: ReviewedPod, merged: MergedTolerations) -> list[Operation]
     path = "/spec/tolerations"
     added = [fields_of(each) for each in merged.added]
     if not merged.kept:
-        return [_add(path, added)]
+        return [add(path, added)]
     if not merged.dropped and len(added) <= MAX_APPENDED:
-        return [_add(f"{path}/-", item) for item in added]
+        return [add(f"{path}/-", item) for item in added]
     items = pod.toleration_items()
     kept: list[Raw | Operation] = [items[place] for place in merged.kept]
     return [{"op": "replace", "path": path, "value": [*kept, *added]}]

@@ -9,7 +9,7 @@ buildExtenders). The kubelet drops the request before it admits the pod
 
 from typing import Final
 
-from extender.admission.json_patch import Operation, pointer
+from extender.admission.json_patch import Operation, add, pointer
 from extender.admission.reviewed_pod import AMOUNTS, ReviewedPod
 from extender.objects import MARK
 
@@ -32,16 +32,12 @@ def mark(pod: ReviewedPod) -> list[Operation]:
         return []
     path = ("spec", "containers", "0", "resources")
     if resources.amounts is None:
-        return [_add({each: {MARK: AMOUNT} for each in AMOUNTS}, *path)]
+        return [add(pointer(*path), {each: {MARK: AMOUNT} for each in AMOUNTS})]
     operations = []
     for each in AMOUNTS:
         amounts = resources.amounts.get(each)
         if amounts is None:
-            operations.append(_add({MARK: AMOUNT}, *path, each))
+            operations.append(add(pointer(*path, each), {MARK: AMOUNT}))
         elif bytes(amounts.get(MARK, b"")) not in _WRITTEN:
-            operations.append(_add(AMOUNT, *path, each, MARK))
+            operations.append(add(pointer(*path, each, MARK), AMOUNT))
     return operations
-
-
-def _add(value: object, *keys: str) -> Operation:
-    return {"op": "add", "path": pointer(*keys), "value": value}

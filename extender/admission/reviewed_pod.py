@@ -165,7 +165,7 @@ class ReviewedPod:
 
     def required_terms(self) -> tuple[SelectorTerm, ...] | None:
         """Of its required node affinity; None where it has none."""
-        return required_terms_of(self._spec.affinity, "Pod.spec.affinity")
+        return required_terms_of(self._spec.affinity)
 
     def uses(self) -> frozenset[str]:
         """The words for what it uses (decoding.used_features)."""

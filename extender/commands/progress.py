@@ -16,13 +16,10 @@ _ERASE: Final = "\r\x1b[K"
 class Progress:
     """Writes to stderr from a thread of its own, and only to a terminal."""
 
-    def __init__(self, *, shown: bool | None = None) -> None:
-        self._shown = sys.stderr.isatty() if shown is None else shown
-
     @contextmanager
     def showing(self, describe: Callable[[], str]) -> Iterator[None]:
         """While the block runs, show what `describe` returns."""
-        if not self._shown:
+        if not sys.stderr.isatty():
             yield
             return
         done = threading.Event()

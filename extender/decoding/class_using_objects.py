@@ -69,7 +69,7 @@ def placed_pod_of(raw: RawPlacedPod) -> PlacedPod:
         spec.node_name or "",
         status.phase in _FINISHED,
         metadata.creation_timestamp or "",
-        _time_of(status, "PodScheduled"),
+        _scheduled_at(status),
         strings(spec.node_selector),
         quantities_of(spec.overhead),
         Features(
@@ -79,10 +79,10 @@ def placed_pod_of(raw: RawPlacedPod) -> PlacedPod:
     )
 
 
-def _time_of(status: _Status, condition: str) -> str:
-    """When a condition became true; empty where it is not."""
+def _scheduled_at(status: _Status) -> str:
+    """When the pod got its node; empty where it has none."""
     for each in status.conditions or ():
-        if each is not None and each.type == condition and each.status == "True":
+        if each is not None and each.type == "PodScheduled" and each.status == "True":
             return each.last_transition_time or ""
     return ""
 

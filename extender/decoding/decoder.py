@@ -79,13 +79,13 @@ def _what(error: Exception, raw: bytes | bytearray | memoryview | Raw) -> str:
     return "half of a surrogate pair (\\ud800 to \\udfff) in a string" if is_half else text
 
 
-def convert(obj: object, kind: type[T], place: str = "") -> T:
+def convert(obj: object, kind: type[T]) -> T:
     """The same for a document that is decoded already (YAML)."""
     _decoder_of(kind)  # so that msgspec finds its description of the struct finished
     try:
         return msgspec.convert(obj, kind)
     except msgspec.ValidationError as error:
-        raise DecodeError(_with_place(str(error), place)) from None
+        raise DecodeError(_with_place(str(error), "")) from None
 
 
 def _with_place(message: str, place: str) -> str:

@@ -268,9 +268,9 @@ def _requirements_of(raw: list[_Requirement | None] | None) -> tuple[SelectorReq
     )
 
 
-def required_terms_of(affinity: Raw, place: str) -> tuple[SelectorTerm, ...] | None:
+def required_terms_of(affinity: Raw) -> tuple[SelectorTerm, ...] | None:
     """The terms of the required node affinity in spec.affinity; None where there is none."""
-    return _terms_of(nullable(affinity, _Affinity, place))
+    return _terms_of(nullable(affinity, _Affinity, "Pod.spec.affinity"))
 
 
 def _terms_of(affinity: _Affinity | None) -> tuple[SelectorTerm, ...] | None:

@@ -100,9 +100,9 @@ def isolation_of(raw: RawUsingPod) -> str:
     return annotations.get(ISOLATION_ANNOTATION) or ""
 
 
-def uses_in(pod: bytes | Raw, place: str = "Pod") -> frozenset[str]:
+def uses_in(pod: bytes | Raw) -> frozenset[str]:
     """As uses_of, for a pod as JSON. Raises DecodeError."""
-    return uses_of(decode(pod, RawUsingPod, place))
+    return uses_of(decode(pod, RawUsingPod, "Pod"))
 
 
 def _of_pod(spec: _Spec) -> Iterator[str]:

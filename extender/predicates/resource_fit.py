@@ -6,7 +6,7 @@ DeviceClass offers as an extended resource (gate DRAExtendedResource).
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -110,30 +110,25 @@ def counted(amounts: Amounts) -> Amounts:
 _IGNORED: Final = frozenset({MARK})
 
 
-def insufficient(
-    request: Request, allocatable: Amounts, ignored: Collection[str] = _IGNORED
-) -> list[Insufficient]:
+def insufficient(request: Request, allocatable: Amounts) -> list[Insufficient]:
     """Every resource that an empty node lacks, in kube-scheduler's order; empty where it fits.
 
     allocatable: the node's status.allocatable by `counted`. A node without a number of pods is not
-    checked for it: every kubelet reports one, but a manifest may omit it. ignored: extended
-    resources that kube-scheduler does not look at.
+    checked for it: every kubelet reports one, but a manifest may omit it.
     """
-    return sorted(_lacking(request, allocatable, ignored), key=_rank)
+    return sorted(_lacking(request, allocatable), key=_rank)
 
 
 def _rank(each: Insufficient) -> tuple[int, str]:
     return _ORDER.get(each.resource, len(_ORDER)), each.resource
 
 
-def _lacking(
-    request: Request, allocatable: Amounts, ignored: Collection[str]
-) -> Iterator[Insufficient]:
+def _lacking(request: Request, allocatable: Amounts) -> Iterator[Insufficient]:
     if allocatable.get(PODS, 1) < 1:
         yield Insufficient(PODS, 1, 0, allocatable[PODS])
     for name, asked in request.total.items():
         has = allocatable.get(name, 0)
-        if asked > max(has, 0) and name != PODS and name not in ignored:
+        if asked > max(has, 0) and name != PODS and name not in _IGNORED:
             yield Insufficient(name, asked, request.overhead.get(name, 0), has)
 
 

@@ -15,7 +15,7 @@ from extender.admission.covering import surviving
 from extender.admission.joining_terms import TooManyTermsError, joined_terms
 from extender.admission.namespace_rules import NamespaceRules
 from extender.decoding.class_annotations import ISOLATION_LEVELS
-from extender.objects import Pod, PodResources, RuntimeClass, Toleration, untimed
+from extender.objects import Pod, PodResources, RuntimeClass, untimed
 from extender.predicates.class_rules import unsupported_reason
 from extender.predicates.node_checks import Policy
 from extender.predicates.node_selector import missing_labels
@@ -26,6 +26,7 @@ from extender.validation.quantity import parse_quantity
 from extender.verbs.explain.candidate_nodes import Candidates, nodes_of
 from extender.verbs.explain.effort import Effort
 from extender.verbs.explain.explanation import explain
+from extender.verbs.explain.origin import normal
 
 #: The level of a class that states none.
 _LEAST: Final = ISOLATION_LEVELS[0]
@@ -133,19 +134,15 @@ def _without_class(pod: Pod, runtime_class: RuntimeClass | None) -> Pod:
     """The pod without what its class has merged into it, if it has all of that."""
     if runtime_class is None:
         return replace(pod, runtime_class_name="")
-    given = {_plain(each) for each in runtime_class.tolerations}
-    own = {_plain(each) for each in pod.tolerations}
+    given = {normal(each) for each in runtime_class.tolerations}
+    own = {normal(each) for each in pod.tolerations}
     selector = dict(pod.node_selector)
     if given <= own and not missing_labels(runtime_class.node_selector, selector):
         for key, _ in runtime_class.node_selector:
             del selector[key]
-        kept = tuple(each for each in pod.tolerations if _plain(each) not in given)
+        kept = tuple(each for each in pod.tolerations if normal(each) not in given)
         pod = replace(pod, node_selector=selector, tolerations=kept)
     return replace(pod, runtime_class_name="", overhead={})
-
-
-def _plain(toleration: Toleration) -> Toleration:
-    return untimed(toleration)._replace(operator=toleration.operator or "Equal")
 
 
 def _rank(each: Fit) -> tuple[bool, int, Decimal, Decimal, str]:
