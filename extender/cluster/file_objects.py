@@ -37,8 +37,6 @@ class GivenFile:
     name: str
     text: bytes = field(repr=False)
     objects: list[FileObject] = field(repr=False)
-    #: Documents of any kind; an empty file has none.
-    documents: int
 
     @property
     def is_json(self) -> bool:
@@ -99,10 +97,8 @@ def read_objects(
     on_document is called for each document. Raises ManifestError.
     """
     objects: list[FileObject] = []
-    documents = 0
     try:
         for number, document in documents_of(text, skip_others=True):
-            documents += 1
             on_document()
             objects += (
                 FileObject(number, place, header.api_version or "", header.kind or "", raw)
@@ -112,4 +108,4 @@ def read_objects(
         raise ManifestError(f"{name}: {error}") from None
     except RecursionError:
         raise ManifestError(f"{name}: nested too deeply") from None
-    return GivenFile(name, text, objects, documents)
+    return GivenFile(name, text, objects)

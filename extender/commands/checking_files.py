@@ -17,7 +17,7 @@ from extender.cluster.misspelt import misspelt_fields, misspelt_kind
 from extender.commands.arguments import policy_of
 from extender.commands.given_files import add_file_flags, read_given
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, json_text, screen, warn
-from extender.commands.progress import Progress
+from extender.commands.progress import showing
 from extender.commands.surroundings import (
     SURROUNDINGS,
     subject_of,
@@ -70,8 +70,7 @@ class _Judged:
 
 def check_files(program: str, flags: argparse.Namespace) -> int:
     """Exit code 1 with findings that are as bad as --fail-on says. Raises UsageError."""
-    progress = Progress()
-    judged = _Judged(read_given(flags.filename, progress, recursive=flags.recursive))
+    judged = _Judged(read_given(flags.filename, recursive=flags.recursive))
     around = surroundings_of(program, flags, judged.files)
     snapshot = around.state.snapshot
     admission = Admission(snapshot.runtime_classes, around.rules, flags.default_class)
@@ -82,7 +81,7 @@ def check_files(program: str, flags: argparse.Namespace) -> int:
         warn(program, "no Node is known: where pods fit was not checked")
     checker = _Checker(Judge(admission, placing), admission, around.namespace)
     total = sum(len(each.objects) for each in judged.files)
-    with progress.showing(lambda: f"{judged.objects:,} of {total:,} objects checked"):
+    with showing(lambda: f"{judged.objects:,} of {total:,} objects checked"):
         for file in judged.files:
             _judge(file, checker, judged)
     if not judged.subjects:

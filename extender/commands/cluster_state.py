@@ -11,7 +11,7 @@ from extender.cluster.reading_once import ClusterReader
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.cluster.source_options import SourceOptions
 from extender.commands.output import warn
-from extender.commands.progress import Progress
+from extender.commands.progress import showing
 from extender.flags import UsageError
 from extender.objects import Taint
 from extender.snapshot import Snapshot
@@ -49,7 +49,7 @@ def load_cluster(
     """
     loaded = Manifests(uses=Uses() if uses else None, subjects={} if subjects else None)
     inventory: Inventory
-    with Progress().showing(lambda: f"{len(loaded.nodes):,} nodes read"):
+    with showing(lambda: f"{len(loaded.nodes):,} nodes read"):
         if source.manifests:
             load_manifests(source.manifests, loaded, pipes=True)
             if loaded.is_empty:

@@ -2,14 +2,13 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from extender.cluster.file_objects import GivenFile, read_objects
 from extender.cluster.manifest_files import MAX_FILES, ManifestError, manifest_files
 from extender.commands.named_pods import STDIN, read_stdin
-from extender.commands.progress import Progress
+from extender.commands.progress import showing
 from extender.flags import CommandParser, UsageError
 from extender.input_files import FileError, read_file
 
@@ -32,31 +31,24 @@ def add_file_flags(parser: CommandParser, help: str) -> None:
     )
 
 
-@dataclass(slots=True)
-class Given:
-    """The files read so far, and how many documents."""
-
-    files: list[GivenFile] = field(default_factory=list)
-    documents: int = 0
-
-    def count(self) -> None:
-        self.documents += 1
-
-
 def read_given(
     names: Sequence[str],
-    progress: Progress,
     *,
     recursive: bool,
     limit: int = MAX_GIVEN_BYTES,
 ) -> list[GivenFile]:
     """All files, of `limit` bytes together. Raises UsageError, also where none has an object."""
-    given = Given()
-    with progress.showing(lambda: f"{given.documents:,} documents read"):
-        given.files += _given_files(names, recursive, limit, given.count)
-    if not any(each.documents for each in given.files):
+    documents = 0
+
+    def count() -> None:
+        nonlocal documents
+        documents += 1
+
+    with showing(lambda: f"{documents:,} documents read"):
+        files = [*_given_files(names, recursive, limit, count)]
+    if not documents:
         raise UsageError(f"-f {names[0]}: holds no object: there is nothing to do")
-    return given.files
+    return files
 
 
 def _given_files(

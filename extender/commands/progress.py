@@ -13,34 +13,32 @@ _REFRESH_SECONDS: Final = 0.2
 _ERASE: Final = "\r\x1b[K"
 
 
-class Progress:
-    """Writes to stderr from a thread of its own, and only to a terminal."""
+@contextmanager
+def showing(describe: Callable[[], str]) -> Iterator[None]:
+    """While the block runs, show on the terminal what `describe` returns; a thread writes it."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+    thread = threading.Thread(target=_tell, args=(describe, done), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
-    @contextmanager
-    def showing(self, describe: Callable[[], str]) -> Iterator[None]:
-        """While the block runs, show what `describe` returns."""
-        if not sys.stderr.isatty():
-            yield
-            return
-        done = threading.Event()
-        thread = threading.Thread(target=self._tell, args=(describe, done), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
 
-    def _tell(self, describe: Callable[[], str], done: threading.Event) -> None:
-        started = time.monotonic()
-        if done.wait(PATIENCE_SECONDS):
-            return
-        while True:
-            seconds = time.monotonic() - started
-            _write(f"{_ERASE}{describe()}, {seconds:.0f} s")
-            if done.wait(_REFRESH_SECONDS):
-                break
-        _write(_ERASE)
+def _tell(describe: Callable[[], str], done: threading.Event) -> None:
+    started = time.monotonic()
+    if done.wait(PATIENCE_SECONDS):
+        return
+    while True:
+        seconds = time.monotonic() - started
+        _write(f"{_ERASE}{describe()}, {seconds:.0f} s")
+        if done.wait(_REFRESH_SECONDS):
+            break
+    _write(_ERASE)
 
 
 def _write(text: str) -> None:

@@ -15,7 +15,7 @@ from extender.cluster.yaml_places import Path, decoded
 from extender.commands.arguments import Command
 from extender.commands.given_files import add_file_flags, read_given
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, json_text, warn
-from extender.commands.progress import Progress
+from extender.commands.progress import showing
 from extender.commands.surroundings import (
     subject_of,
     surroundings_of,
@@ -87,10 +87,7 @@ def _render(program: str, flags: argparse.Namespace) -> int:
     program = f"{program} render"
     if not flags.filename:
         raise UsageError("-f FILE is needed; - is standard input")
-    progress = Progress()
-    files = read_given(
-        flags.filename, progress, recursive=flags.recursive, limit=MAX_RENDERED_BYTES
-    )
+    files = read_given(flags.filename, recursive=flags.recursive, limit=MAX_RENDERED_BYTES)
     asks_namespaces = flags.default_class or flags.fit
     around = surroundings_of(program, flags, files, nodes=flags.fit, rules=asks_namespaces)
     state, rules, merge = around.state, around.rules, Merge(flags.merge)
@@ -104,7 +101,7 @@ def _render(program: str, flags: argparse.Namespace) -> int:
     renderer = _Renderer(admission, merge, around.namespace)
     done: list[_Rendered] = []
     texts = []
-    with progress.showing(lambda: f"{len(done):,} of {len(files):,} files rendered"):
+    with showing(lambda: f"{len(done):,} of {len(files):,} files rendered"):
         for file in files:
             rendered = renderer.render(file)
             texts.append(_text(rendered, flags.output))

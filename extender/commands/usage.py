@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from extender.commands.arguments import source_of
 from extender.commands.cluster_state import ClusterState, load_cluster
-from extender.commands.progress import Progress
+from extender.commands.progress import showing
 from extender.flags import CommandParser, UsageError
 from extender.objects import RuntimeClass
 from extender.printing.similar import did_you_mean
@@ -47,7 +47,7 @@ def counted(found: Iterator[T], what: str = "pods") -> Iterator[Iterator[T]]:
             count += 1
             yield each
 
-    with Progress().showing(lambda: f"{count:,} {what} read"):
+    with showing(lambda: f"{count:,} {what} read"):
         yield counting()
 
 
