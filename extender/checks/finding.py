@@ -30,6 +30,19 @@ class Finding:
     runtime_classes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class LocatedFinding:
+    """A finding about an object of a file; subject: its kind, namespace and name.
+
+    line is where in the file it is, from 1.
+    """
+
+    finding: Finding
+    file: str
+    line: int
+    subject: str
+
+
 _RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
 

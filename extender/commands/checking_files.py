@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from extender import __version__
-from extender.checks.file_finding import LocatedFinding
-from extender.checks.finding import Finding, Severity
+from extender.checks.finding import Finding, LocatedFinding, Severity
 from extender.checks.judging import Admission, Judge
 from extender.checks.kueue_and_karpenter import OFFER_GROUPS, check_offer, offer_of
 from extender.checks.template_fields import Found, Place
@@ -28,7 +27,7 @@ from extender.commands.surroundings import (
 from extender.decoding.decoder import DecodeError, decode
 from extender.decoding.workloads import WORKLOAD_GROUPS
 from extender.flags import CommandParser
-from extender.printing.file_finding_texts import located_document, located_text
+from extender.printing.finding_texts import located_document, located_text
 from extender.printing.junit import junit_text
 from extender.printing.sarif import sarif_document
 from extender.reasons import shown

@@ -1,10 +1,11 @@
-"""Findings of `check`, as JSON and as text."""
+"""Findings of `check`, also those about objects of files, as JSON and as text."""
 
+import os
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from extender.checks.finding import Finding, Severity
+from extender.checks.finding import Finding, LocatedFinding, Severity
 from extender.printable import printable
 from extender.printing.tables import Colour, Screen, paragraph
 
@@ -34,11 +35,11 @@ def finding_document(finding: Finding) -> dict[str, object]:
 
 def findings_text(findings: Sequence[Finding], looked_at: str, screen: Screen) -> str:
     """Each finding in three lines: what, why it matters, how to fix it; then their number."""
-    parts = [finding_lines(each, screen) for each in findings]
-    return "".join(parts) + counts_text(findings, looked_at)
+    parts = [_lines(each, screen) for each in findings]
+    return "".join(parts) + _counts(findings, looked_at)
 
 
-def finding_lines(finding: Finding, screen: Screen) -> str:
+def _lines(finding: Finding, screen: Screen) -> str:
     """One finding with its name, by which the pages tell of it, and an empty line."""
     label = f"{finding.severity.value}: "
     what = f"{printable(finding.what)} [{finding.check}]"
@@ -51,7 +52,7 @@ def finding_lines(finding: Finding, screen: Screen) -> str:
     )
 
 
-def counts_text(findings: Sequence[Finding], looked_at: str) -> str:
+def _counts(findings: Sequence[Finding], looked_at: str) -> str:
     """How many findings of each severity there are in what was looked at."""
     counts = [
         f"{count} {severity.value}{_plural(severity, count)}"
@@ -70,3 +71,31 @@ def _fix(screen: Screen, text: str) -> str:
 
 def _plural(severity: Severity, count: int) -> str:
     return "" if count == 1 or severity is Severity.ADVICE else "s"
+
+
+def located_document(findings: Sequence[LocatedFinding]) -> Mapping[str, Any]:
+    return {
+        "findings": [
+            {
+                "severity": each.finding.severity.value,
+                "code": each.finding.check,
+                # The name of a file may be any bytes, which JSON can't have.
+                "file": os.fsencode(each.file).decode("utf-8", "replace"),
+                "line": each.line,
+                "object": each.subject,
+                "what": each.finding.what,
+                "why": each.finding.why,
+                "fix": each.finding.fix,
+            }
+            for each in findings
+        ]
+    }
+
+
+def located_text(findings: Sequence[LocatedFinding], looked_at: str, screen: Screen) -> str:
+    """Each finding under the place where it is, which terminals and editors jump to."""
+    parts = []
+    for each in findings:
+        place = f"{printable(each.file)}:{each.line}: {printable(each.subject)}"
+        parts.append(f"{place}\n{_lines(each.finding, screen)}")
+    return "".join(parts) + _counts([each.finding for each in findings], looked_at)

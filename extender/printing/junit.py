@@ -6,8 +6,7 @@ As Jenkins's schema (junit-10.xsd of its xUnit plugin) has it, which GitLab read
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
-from extender.checks.file_finding import LocatedFinding
-from extender.checks.finding import Severity
+from extender.checks.finding import LocatedFinding, Severity
 from extender.printable import printable
 
 

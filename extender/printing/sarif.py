@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from extender.checks.file_finding import LocatedFinding
-from extender.checks.finding import Severity
+from extender.checks.finding import LocatedFinding, Severity
 
 _SCHEMA: Final = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
