@@ -6,7 +6,7 @@ names a node, and nodes that fail for the same cause have the same text.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -79,6 +79,11 @@ def listed(names: Sequence[str], most: int, quote: str = "") -> str:
     """The first of some names, each as `shown`, and how many more there are."""
     text = ", ".join(f"{quote}{shown(each)}{quote}" for each in names[:most])
     return f"{text} and {len(names) - most} more" if len(names) > most else text
+
+
+def pairs_text(pairs: Mapping[str, str]) -> str:
+    """NAME=VALUE, NAME=VALUE as `shown`, in the order of the names."""
+    return shown(", ".join(f"{name}={value}" for name, value in sorted(pairs.items())))
 
 
 def number_of(count: int, one: str, several: str = "") -> str:

@@ -190,25 +190,13 @@ def _refused(
                 (name,),
             )
             return finding, template.spec("nodeSelector", conflict[0])
-    names = (name,) if name else ()
+    check, fix, field = "overhead", "remove overhead: admission sets it", "overhead"
+    what = "spec.overhead without a RuntimeClass"
     if "Overhead" not in refusal.text:
-        finding = Finding(
-            Severity.ERROR,
-            "refused",
-            refusal.text.removeprefix(REJECTED),
-            f"{_REFUSED}it can't be held to its class",
-            f"kubectl edit runtimeclass {name}",
-            names,
-        )
-        return finding, template.spec("runtimeClassName")
-    finding = Finding(
-        Severity.ERROR,
-        "overhead",
-        f'spec.overhead is not that of RuntimeClass "{name}"'
-        if name
-        else "spec.overhead without a RuntimeClass",
-        why,
-        "remove overhead: admission sets it",
-        names,
-    )
-    return finding, template.spec("overhead")
+        check, what = "refused", refusal.text.removeprefix(REJECTED)
+        why = f"{_REFUSED}it can't be held to its class"
+        fix, field = f"kubectl edit runtimeclass {name}", "runtimeClassName"
+    elif name:
+        what = f'spec.overhead is not that of RuntimeClass "{name}"'
+    names = (name,) if name else ()
+    return Finding(Severity.ERROR, check, what, why, fix, names), template.spec(field)

@@ -302,20 +302,13 @@ def _check_scheduler_names(profiles: object) -> Iterator[Finding]:
         fields = profile if isinstance(profile, dict) else {}
         name, place = fields.get("schedulerName"), f"profiles[{index}].schedulerName"
         if name == "" or (name is None and len(profiles) > 1):
-            yield Finding(
-                Severity.ERROR,
-                "scheduler-name",
-                f"{place} is {'missing' if name is None else 'empty'}",
-                _DOES_NOT_START,
-                "schedulerName: default-scheduler",
-            )
+            what = f"{place} is {'missing' if name is None else 'empty'}"
+            fix = "schedulerName: default-scheduler"
         elif isinstance(name, str) and name in first:
-            yield Finding(
-                Severity.ERROR,
-                "scheduler-name",
-                f"{place} {shown(name)} is that of profiles[{first[name]}] too",
-                _DOES_NOT_START,
-                "schedulerName: another name",
-            )
-        elif isinstance(name, str):
-            first[name] = index
+            what = f"{place} {shown(name)} is that of profiles[{first[name]}] too"
+            fix = "schedulerName: another name"
+        else:
+            if isinstance(name, str):
+                first[name] = index
+            continue
+        yield Finding(Severity.ERROR, "scheduler-name", what, _DOES_NOT_START, fix)

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from msgspec import Raw
@@ -286,14 +287,9 @@ class Reflector:
             self._take_bookmark(event)
         elif event.type == "ERROR":
             status = status_of(event.object)
-            return Ending(
-                reason_of_status(status.code),
-                f"ERROR event {status.code} {status.message}".rstrip(),
-                status.code,
-                status.retry_after,
-                self._clock() - watch.began_at,
-                watch.events,
-            )
+            detail = f"ERROR event {status.code} {status.message}".rstrip()
+            ending = self._ending(watch, reason_of_status(status.code), detail)
+            return replace(ending, status=status.code, retry_after=status.retry_after)
         else:
             detail = f"unknown event type {event.type[:40]!r}"
             return self._ending(watch, Reason.GARBAGE, detail)

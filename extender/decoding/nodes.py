@@ -200,21 +200,21 @@ _MAX_TEXT: Final = 4096
 #: node-problem-detector some more.
 _MAX_CONDITIONS: Final = 64
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
-def _remember(known: dict[bytes, T], text: bytes, read: T) -> None:
-    if len(text) > _MAX_TEXT:
+def _remember(known: dict[K, T], key: K, size: int, read: T) -> None:
+    if size > _MAX_TEXT:
         return
     if len(known) >= _MAX_TEXTS:
         known.clear()
-    known[text] = read
+    known[key] = read
 
 
-def _is_short(read: ReadConditions) -> bool:
-    """Whether they may be remembered: by all that is kept of them, also what is no condition."""
-    texts = (len(each.type or "") + len(each.status or "") for each in read if each is not None)
-    return len(read) <= _MAX_CONDITIONS and sum(texts) <= _MAX_TEXT
+def _size_of(read: ReadConditions) -> int:
+    """The characters of all that is kept of them, also of what is no condition."""
+    return sum(len(each.type or "") + len(each.status or "") for each in read if each is not None)
 
 
 class SharedTexts:
@@ -228,7 +228,7 @@ class SharedTexts:
     def same(self, text: bytes) -> bytes:
         known = self._known.get(text)
         if known is None:
-            _remember(self._known, text, text)
+            _remember(self._known, text, len(text), text)
             return text
         return known
 
@@ -272,12 +272,10 @@ class NodeReader:
         """The same of conditions that are decoded already."""
         found = self._conditions.get(read)
         if found is None:
-            if len(self._conditions) >= _MAX_TEXTS:
-                self._conditions.clear()
             pairs = [(each.type, each.status) for each in read if each is not None]
             found = frozenset((kind, status) for kind, status in pairs if kind and status)
-            if _is_short(read):
-                self._conditions[read] = found
+            if len(read) <= _MAX_CONDITIONS:
+                _remember(self._conditions, read, _size_of(read), found)
         return found
 
     def with_traits(
@@ -293,12 +291,12 @@ class NodeReader:
         taints = self._taints.get(traits.taints)
         if taints is None:
             taints = taints_of(nullable(traits.taints, _Taints, f"{place}.spec.taints"))
-            _remember(self._taints, traits.taints, taints)
+            _remember(self._taints, traits.taints, len(traits.taints), taints)
         handlers = self._handlers.get(traits.handlers)
         if handlers is None:
             reported = nullable(traits.handlers, _Handlers, f"{place}.status.runtimeHandlers")
             handlers = handlers_of(reported)
-            _remember(self._handlers, traits.handlers, handlers)
+            _remember(self._handlers, traits.handlers, len(traits.handlers), handlers)
         return Node(
             name,
             labels,
@@ -325,10 +323,7 @@ class NodeReader:
                 traits.declared_features, _Declared, f"{place}.status.declaredFeatures"
             )
             kubelet = kubelet_of(traits.system, traits.kubelet_version, features, declared)
-            if sum(map(len, told)) <= _MAX_TEXT:
-                if len(self._kubelets) >= _MAX_TEXTS:
-                    self._kubelets.clear()
-                self._kubelets[told] = kubelet
+            _remember(self._kubelets, told, sum(map(len, told)), kubelet)
         return kubelet
 
 

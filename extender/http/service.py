@@ -33,18 +33,6 @@ class PodLookup(Protocol):
         """
 
 
-def no_pods(namespace: str, name: str) -> Pod | None:
-    return None
-
-
-def no_rules(namespace: str) -> NamespaceRules | None:
-    return None
-
-
-def no_known_pods() -> Collection[str]:
-    return ()
-
-
 class PodReader(Protocol):
     """Reads a pod that was pasted into a form."""
 
@@ -89,9 +77,9 @@ class Service:
     refused: RefusedPods
     policy: Policy = field(default_factory=Policy)
     lookup: RuntimeClassLookup = no_lookup
-    find_pod: PodLookup = no_pods
-    known_pods: Callable[[], Collection[str]] = no_known_pods
-    rules_of_namespace: Callable[[str], NamespaceRules | None] = no_rules
+    find_pod: PodLookup = lambda namespace, name: None
+    known_pods: Callable[[], Collection[str]] = lambda: ()
+    rules_of_namespace: Callable[[str], NamespaceRules | None] = lambda _: None
     node_events: NodeEvents = no_node_events
     serve_metrics: bool = True
     read_pod: PodReader = no_text_read

@@ -80,14 +80,15 @@ def _reasons_table(document: Document, screen: Screen) -> str:
             str(each["count"]),
             Cell(_safe(each["reason"]), Colour.BAD),
             each["origin"],
-            _names(each["nodes"], each["count"]),
+            names_text(each["nodes"], each["count"]),
         ]
         for each in document["reasons"]
     ]
     return table(screen, ("NODES", "REASON", "ORIGIN", "WHICH"), rows)
 
 
-def _names(names: Sequence[str], count: int) -> str:
+def names_text(names: Sequence[str], count: int) -> str:
+    """The first names of `count`, and how many more there are."""
     listed = ", ".join(map(shown, names))
     more = count - len(names)
     return f"{listed}, {more} more" if names and more else listed
@@ -209,7 +210,7 @@ def class_nodes_text(document: Document, screen: Screen) -> str:
             [
                 str(each["count"]),
                 Cell(_safe(each["reason"]), Colour.BAD),
-                _names(each["nodes"][:NAMED_NODES], each["count"]),
+                names_text(each["nodes"][:NAMED_NODES], each["count"]),
             ]
             for each in others
         ]

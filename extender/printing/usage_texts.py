@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from extender.printing.debug_texts import names_text
 from extender.printing.tables import Cell, Colour, Row, Screen, paragraph, table
 from extender.printing.usage_documents import PodRow
 from extender.reasons import shown
@@ -133,9 +134,7 @@ def rollout_text(document: Document, screen: Screen) -> str:
         reasons = each["notReady"] or [{"reason": "", "nodes": [], "count": 0}]
         for number, why in enumerate(reasons):
             first = [shown(each["pool"]), Cell(ready, colour), str(each["pods"])]
-            names = ", ".join(map(shown, why["nodes"]))
-            more = why["count"] - len(why["nodes"])
-            which = f"{names}, {more} more" if more > 0 else names
+            which = names_text(why["nodes"], why["count"])
             rows.append([*(["", "", ""] if number else first), _cut(why["reason"]), which])
     parts = [
         screen.paint(head, Colour.STRONG) + "\n\n",

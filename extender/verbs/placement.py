@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from extender.objects import MAX_WORDS, Features, Pod, RuntimeClass, Toleration
 from extender.predicates.node_checks import Policy
 from extender.predicates.node_selector import conflicting_key
-from extender.reasons import not_found, shown
+from extender.reasons import not_found, pairs_text, shown
 from extender.snapshot import Snapshot, VerdictTable
 from extender.using_objects import PlacedPod
 from extender.validation.quantity import same_amounts
@@ -178,8 +178,8 @@ def _drifts(pod: PlacedPod, runtime_class: RuntimeClass) -> Iterator[str]:
         )
     if not same_amounts(pod.overhead, runtime_class.overhead):
         yield (
-            f"the pod carries {_amounts(pod.overhead)} overhead, {name} has"
-            f" {_amounts(runtime_class.overhead)} today"
+            f"the pod carries {pairs_text(pod.overhead) or 'no'} overhead, {name} has"
+            f" {pairs_text(runtime_class.overhead) or 'no'} today"
         )
     conflict = conflicting_key(pod.node_selector, runtime_class.node_selector)
     if conflict is not None:
@@ -194,11 +194,6 @@ def _drifts(pod: PlacedPod, runtime_class: RuntimeClass) -> Iterator[str]:
     if missing and len(missing) < len(runtime_class.node_selector):
         entries = ", ".join(f"{shown(key)}={shown(value)}" for key, value in missing)
         yield f"the pod does not carry nodeSelector {entries}, which {name} has today"
-
-
-def _amounts(overhead: Mapping[str, str]) -> str:
-    texts = (f"{name}={value}" for name, value in sorted(overhead.items()))
-    return shown(", ".join(texts)) or "no"
 
 
 def pending_reasons(explain: Callable[[Pod], str]) -> Callable[[Pod], str]:

@@ -9,7 +9,7 @@ from extender.admission.namespace_rules import NamespaceRules
 from extender.objects import Pod, RuntimeClass, Taint, Toleration, fields_of
 from extender.predicates.node_selector import UnreadableTerm, conflicting_key
 from extender.predicates.tolerations import TolerationSet
-from extender.reasons import number_of, shown
+from extender.reasons import number_of, pairs_text, shown
 from extender.validation.quantity import same_amounts
 
 #: Keys that say where a node is, not what it runs: a pod's author selects by them, a class rarely
@@ -168,19 +168,15 @@ def _overhead_is_stale(pod: Pod, runtime_class: RuntimeClass) -> bool:
 def _overhead(pod: Pod, runtime_class: RuntimeClass) -> Iterator[str]:
     name = shown(runtime_class.name)
     if _overhead_is_stale(pod, runtime_class):
-        today = _quantities(runtime_class.overhead)
+        today = pairs_text(runtime_class.overhead) or "none"
         yield (
-            f'the pod carries overhead {_quantities(pod.overhead)}, RuntimeClass "{name}" has'
+            f'the pod carries overhead {pairs_text(pod.overhead)}, RuntimeClass "{name}" has'
             f" {today} today: the class has changed since the pod was created; re-create the pod"
         )
     elif pod.uid and runtime_class.overhead and not pod.overhead:
         yield (
             f"the pod carries no overhead, RuntimeClass"
-            f' "{name}" has {_quantities(runtime_class.overhead)}: it was created without the'
+            f' "{name}" has {pairs_text(runtime_class.overhead)}: it was created without the'
             " admission plugin or before the class had one, and is scheduled as if it cost nothing;"
             " overhead can't be changed, re-create the pod"
         )
-
-
-def _quantities(overhead: Mapping[str, str]) -> str:
-    return shown(", ".join(f"{name}={value}" for name, value in sorted(overhead.items()))) or "none"
