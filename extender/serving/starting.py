@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeVar
 
 from extender.cluster.cluster_config import ClusterConfig
-from extender.cluster.manifest_files import Signature, signatures
+from extender.cluster.manifest_files import signatures
 from extender.cluster.manifest_objects import Manifests, Uses
 from extender.cluster.reading_manifests import load_manifests
 from extender.cluster.snapshot_store import SnapshotStore, Swap
