@@ -1,7 +1,7 @@
 """The applications of the three listeners: serve's, webhook's, and --ops-bind's."""
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 
 from flask import Flask, abort, request
@@ -14,24 +14,20 @@ from extender.http.exchange import Answer, Application, Request
 from extender.http.health import health_routes
 from extender.http.page_routes import install_index, install_pages
 from extender.http.review_routes import WebhookService, review_routes
-from extender.http.routing import Probe, Route, Router, Threads, Verb, VerbRoute
+from extender.http.routing import Probe, Route, Router, Threads, VerbRoute
 from extender.http.service import Service
 from extender.http.verb_routes import FilterRoute, PreemptRoute, PrioritizeRoute
 from extender.metrics import Metrics
-from extender.wire import filter_bodies, preempt_bodies
 from extender.wire.bodies import encode
 
 
 def create_app(service: Service, threads: Threads) -> Application:
     """The main listener's application."""
-    verbs: dict[str, tuple[Verb, Callable[[bytes], bool]]] = {
-        "filter": (FilterRoute(service), filter_bodies.is_quick),
-        "prioritize": (PrioritizeRoute(service), filter_bodies.is_quick),
-        "preempt": (PreemptRoute(service), preempt_bodies.is_quick),
-    }
+    of_verb, preempt = service.metrics.of_verb, PreemptRoute(service)
     routes = {
-        f"/{name}".encode(): VerbRoute(verb, service.metrics.of_verb(name), threads, is_quick)
-        for name, (verb, is_quick) in verbs.items()
+        b"/filter": VerbRoute(FilterRoute(service), of_verb("filter"), threads),
+        b"/prioritize": VerbRoute(PrioritizeRoute(service), of_verb("prioritize"), threads),
+        b"/preempt": VerbRoute(preempt, of_verb("preempt"), threads, preempt.quickly),
     }
     pages = _pages(service, threads)
     return _router({**routes, **_probes(service, threads)}, pages, threads, service.metrics)

@@ -35,13 +35,17 @@ _LARGE_THREADS: Final = 1
 _WAITING_THREADS: Final = 32
 
 
+#: An answer, and the number of nodes it is about.
+Answered = tuple[Chunks, int]
+
+
 class Verb(Protocol):
     """Answers a body, bytes in and bytes out, with the number of nodes it was about.
 
     Unless it is patient, it raises WouldWaitError instead of waiting for anything.
     """
 
-    def __call__(self, body: bytes, *, patient: bool = True) -> tuple[Chunks, int]: ...
+    def __call__(self, body: bytes, *, patient: bool = True) -> Answered: ...
 
 
 class VerbTimes(Protocol):
@@ -106,7 +110,8 @@ class Threads:
 class VerbRoute:
     """The route of a verb: times and counts requests, and answers errors.
 
-    A body that is_quick is answered on the event loop, any other one in a thread.
+    quickly makes those answers that take a few milliseconds at most, on the event loop; all others
+    are made in a thread. Without it that is told by the body's size and beginning.
     """
 
     methods: Final = (b"POST",)
@@ -116,26 +121,31 @@ class VerbRoute:
         verb: Verb,
         times: VerbTimes,
         threads: Threads,
-        is_quick: Callable[[bytes], bool] = is_quick,
+        quickly: Callable[[bytes], Answered | None] | None = None,
     ) -> None:
         self._verb = verb
         self._times = times
         self._threads = threads
-        self._is_quick = is_quick
+        self._quickly = quickly or self._if_quick
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         began = time.perf_counter()
         try:
             _check_encoding(request)
-            if request.size > QUICK_NAMES_BYTES or not self._is_quick(request.body):
-                return self._later(self._threads.large, request, began, patient=False)
-            chunks, nodes = self._verb(request.body, patient=False)
+            is_small = request.size <= QUICK_NAMES_BYTES
+            answered = self._quickly(request.body) if is_small else None
         except WouldWaitError:
             return self._later(self._threads.waiting, request, began, patient=True)
         except Exception as error:
             return self._failed(error)
+        if answered is None:
+            return self._later(self._threads.large, request, began, patient=False)
+        chunks, nodes = answered
         self._times.succeeded(nodes, time.perf_counter() - began)
         return Answer(chunks)
+
+    def _if_quick(self, body: bytes) -> Answered | None:
+        return self._verb(body, patient=False) if is_quick(body) else None
 
     async def _later(
         self, pool: ThreadPoolExecutor, request: Request, began: float, *, patient: bool

@@ -34,7 +34,13 @@ from extender.wire.filter_bodies import (
     names_of,
 )
 from extender.wire.node_items import NodeItems
-from extender.wire.preempt_bodies import Keeps, decode_preemption_args, encode_kept
+from extender.wire.preempt_bodies import (
+    Keeps,
+    PreemptionArgs,
+    decode_preemption_args,
+    decode_quickly,
+    encode_kept,
+)
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -186,7 +192,14 @@ class PreemptRoute:
         self._service = service
 
     def __call__(self, body: bytes, *, patient: bool = True) -> tuple[Chunks, int]:
-        args = decode_preemption_args(body, self._service.last_pod)
+        return self._answer(decode_preemption_args(body, self._service.last_pod), patient)
+
+    def quickly(self, body: bytes) -> tuple[Chunks, int] | None:
+        """The answer if it takes a few milliseconds at most, whatever the body is."""
+        args = decode_quickly(body, self._service.last_pod)
+        return None if args is None else self._answer(args, patient=False)
+
+    def _answer(self, args: PreemptionArgs, patient: bool) -> tuple[Chunks, int]:
         return encode_kept(args, self._keeps(args.pod, args.text, patient))
 
     def _keeps(self, pod: Pod, text: PodText, patient: bool) -> Keeps | None:

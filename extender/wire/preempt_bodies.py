@@ -42,11 +42,6 @@ from extender.wire.victims import (
 #: nothing but nulls takes 15 times its size in memory.
 MAX_PREEMPTION_BYTES: Final = 32 * 2**20
 
-#: Victims of up to this size are answered on the event loop, if they need not be decoded: 1,500
-#: nodes with two victims each. Behind a Pod that is not as it should be they are decoded all the
-#: same, which takes 10 ms.
-QUICK_VICTIMS_BYTES: Final = 256 * 1024
-
 # What kube-scheduler writes between the Pod and the victims.
 _VICTIMS_MARK: Final = b',"NodeNameToVictims":null,"NodeNameToMetaVictims":{'
 
@@ -71,16 +66,6 @@ class PreemptionArgs:
     text: PodText = b""
 
 
-def is_quick(body: bytes) -> bool:
-    """Whether the body is answered in a few milliseconds, whatever its content."""
-    if len(body) <= QUICK_BYTES:
-        return True
-    if len(body) > QUICK_VICTIMS_BYTES:
-        return False
-    mark = body.find(_VICTIMS_MARK, 0, QUICK_BYTES)
-    return mark >= 0 and _entries(body, mark + len(_VICTIMS_MARK)) is not None
-
-
 def decode_preemption_args(body: bytes, last: LastPod | None = None) -> PreemptionArgs:
     """Read ExtenderPreemptionArgs in either form, with the help of the last pod.
 
@@ -91,6 +76,20 @@ def decode_preemption_args(body: bytes, last: LastPod | None = None) -> Preempti
         raise BadRequestError(f"body: over the limit of {limit} for preemption")
     usual = _as_kube_scheduler_sends(body, LastPod() if last is None else last)
     return usual if usual is not None else _in_any_form(body)
+
+
+def decode_quickly(body: bytes, last: LastPod) -> PreemptionArgs | None:
+    """The same, if it can be read and answered in a few milliseconds; None if not.
+
+    It can, whatever it is, if it is short; else if the Pod is, and no victim has to be decoded.
+    Raises BadRequestError.
+    """
+    if len(body) <= QUICK_BYTES:
+        return decode_preemption_args(body, last)
+    if body.find(_VICTIMS_MARK, 0, QUICK_BYTES) < 0:
+        return None
+    usual = _as_kube_scheduler_sends(body, last)
+    return usual if usual is not None and isinstance(usual.victims, VictimEntries) else None
 
 
 def _in_any_form(body: bytes) -> PreemptionArgs:
@@ -124,9 +123,10 @@ def _as_kube_scheduler_sends(body: bytes, last: LastPod) -> PreemptionArgs | Non
     """
     mark = body.find(_VICTIMS_MARK)
     start = mark + len(_VICTIMS_MARK)
-    if mark < 0 or start > len(body) - len(_END) or not body.endswith(_END):
+    end = len(body) - len(_END)
+    if mark < 0 or start > end or not body.endswith(_END):
         return None
-    entries = _entries(body, start)
+    entries = VictimEntries.read(body, start, end, MAX_NODES)
     if entries is None and not body.isascii():
         return None
     head = body[:mark]
@@ -135,12 +135,6 @@ def _as_kube_scheduler_sends(body: bytes, last: LastPod) -> PreemptionArgs | Non
         return None
     victims = decoded_in_slices(body, start) if entries is None else entries
     return PreemptionArgs(body, pod, victims, head)
-
-
-def _entries(body: bytes, start: int) -> VictimEntries | None:
-    end = len(body) - len(_END)
-    is_closed = body.endswith(_END) and start <= end
-    return VictimEntries.read(body, start, end, MAX_NODES) if is_closed else None
 
 
 def _decode_head(head: bytes) -> Pod | None:
@@ -174,7 +168,7 @@ def encode_kept(args: PreemptionArgs, keeps: Keeps | None) -> tuple[Chunks, int]
 def _keep_entries(entries: VictimEntries, keeps: Keeps | None) -> Chunks:
     if keeps is None:
         # To the body's end, which is the answer's as well.
-        return [_ANSWER, entries.body[entries.start :]]
+        return [_ANSWER, memoryview(entries.body)[entries.start :]]
     return [_ANSWER, entries.kept(keeps(entries.names)), _END]
 
 

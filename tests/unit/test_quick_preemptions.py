@@ -13,8 +13,8 @@ from extender.http.routing import Threads
 from extender.http.service import Service
 from extender.metrics import Metrics
 from extender.refused_pods import RefusedPods
-from extender.wire.preempt_bodies import QUICK_VICTIMS_BYTES, is_quick
-from tests.property.test_victim_entries import body_of, compiled_only, entry_of, odd_entries
+from extender.wire.filter_bodies import QUICK_NAMES_BYTES
+from tests.property.test_victim_entries import HEAD, body_of, compiled_only, entry_of, odd_entries
 
 
 def long_body(*entries: bytes) -> bytes:
@@ -56,7 +56,10 @@ def test_a_thousand_nodes_are_answered_on_the_event_loop(app: Application) -> No
         pytest.param(long_body()[:-1], id="no-end"),
         pytest.param(long_body()[:-1] + b" }", id="a-blank-before-the-end"),
         pytest.param(b" " * 40_000 + long_body(), id="a-long-beginning"),
-        pytest.param(body_of([entry_of("n", ["u" * QUICK_VICTIMS_BYTES], 0)]), id="too-long"),
+        pytest.param(long_body().replace(b"{}", b'{},"pod":{}', 1), id="two-pods"),
+        pytest.param(long_body().replace(b"{}", b'{},"x":"\xc3\xa9"', 1), id="more-than-a-pod"),
+        pytest.param(long_body().replace(HEAD, HEAD[:-1] + b" {"), id="a-blank-before-the-victims"),
+        pytest.param(body_of([entry_of("n", ["u" * QUICK_NAMES_BYTES], 0)]), id="too-long"),
     ],
 )
 def test_what_may_have_to_be_decoded_is_left_to_a_thread(app: Application, body: bytes) -> None:
@@ -64,8 +67,8 @@ def test_what_may_have_to_be_decoded_is_left_to_a_thread(app: Application, body:
 
 
 def test_without_the_compiled_part_only_short_ones_are_quick(
-    monkeypatch: pytest.MonkeyPatch,
+    app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(names, "_engine", names.PythonEngine())
-    assert not is_quick(long_body())
-    assert is_quick(body_of([entry_of("n", ["u"], 0)]))
+    assert not is_answered_at_once(app, long_body())
+    assert is_answered_at_once(app, body_of([entry_of("n", ["u"], 0)]))
