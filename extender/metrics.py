@@ -180,7 +180,7 @@ class SupportCollector(Collector):
         per_count = _family(
             "node_runtimeclasses", "How many nodes support that many RuntimeClasses.", "count"
         )
-        if snapshot.nodes_synced and snapshot.runtime_classes_synced:
+        if snapshot.is_synced:
             counts = self._support.counts(snapshot)
             for name, nodes in counts.nodes.items():
                 per_class.add_metric([name], nodes)
@@ -227,7 +227,7 @@ class PodsCollector(Collector):
             "resource",
         )
         groups, snapshot = self._groups(), self._snapshot()
-        if groups is not None and snapshot.nodes_synced and snapshot.runtime_classes_synced:
+        if groups is not None and snapshot.is_synced:
             usage = self._usage(groups, snapshot)
             known = snapshot.runtime_classes
             # A pod's author may name any resource, and any class.

@@ -197,6 +197,16 @@ class Snapshot:
     def allocatable(self) -> Mapping[bytes, bytes]:
         return self.table.allocatable
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether all Nodes and RuntimeClasses are known."""
+        return self.nodes_synced and self.runtime_classes_synced
+
+    @cached_property
+    def classes_by_name(self) -> Sequence[RuntimeClass]:
+        """The RuntimeClasses in the order of their names."""
+        return sorted(self.runtime_classes.values(), key=lambda each: each.name)
+
     @cached_property
     def nodes_per_shape(self) -> tuple[int, ...]:
         """How many nodes have the shape of id n; index 0 is unused."""

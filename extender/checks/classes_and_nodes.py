@@ -29,7 +29,7 @@ Entry = tuple[str, str]
 
 def check_classes(snapshot: Snapshot, support: Support, policy: Policy) -> list[Finding]:
     """All lints that need only the snapshot; those about nodes need at least one node."""
-    classes = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
+    classes = snapshot.classes_by_name
     findings = [
         *check_annotations(classes, snapshot),
         *_self_set_labels(classes),

@@ -17,7 +17,8 @@ from extender.checks.finding import Finding, Severity
 from extender.checks.node_labels import is_well_known
 from extender.checks.template_fields import Found, Place
 from extender.decoding.common_parts import RawTaint, RawToleration, taints_of, tolerations_of
-from extender.decoding.decoder import StringList, StringMap, decode, strings
+from extender.decoding.decoder import StringMap, decode, strings
+from extender.decoding.pods import RawRequirement
 from extender.objects import HARD_EFFECTS, RuntimeClass, Taint, Toleration
 from extender.predicates.node_checks import is_condition_taint
 from extender.predicates.tolerations import TolerationSet
@@ -30,18 +31,12 @@ NODE_POOL: Final = "NodePool"
 OFFER_GROUPS: Final = {RESOURCE_FLAVOR: "kueue.x-k8s.io", NODE_POOL: "karpenter.sh"}
 
 
-class _Requirement(Struct):
-    key: str | None = None
-    operator: str | None = None
-    values: StringList = None
-
-
 class _Labels(Struct):
     labels: StringMap = None
 
 
 class _PoolSpec(Struct):
-    requirements: list[_Requirement | None] | None = None
+    requirements: list[RawRequirement | None] | None = None
     taints: list[RawTaint | None] | None = None
 
 

@@ -127,7 +127,7 @@ class ClusterConfig:
             self.namespace = _in_cluster_namespace()
             return configuration, [SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"]
         documents = _load_kubeconfig(configuration, self._paths, self._context)
-        self.namespace = _namespace_of(documents, self._context)
+        self.namespace = str(_chosen(documents, self._context).get("namespace") or "default")
         self.impersonation = _impersonation(documents, self._context)
         return configuration, [*self._paths, *_files_named(documents)]
 
@@ -221,10 +221,6 @@ def _chosen(documents: list[tuple[Path, Any]], context: str | None) -> dict[str,
     current = (document.get("current-context") for _, document in documents)
     chosen = _contexts(documents).get(context or next(filter(None, current), ""))
     return chosen if isinstance(chosen, dict) else {}
-
-
-def _namespace_of(documents: list[tuple[Path, Any]], context: str | None) -> str:
-    return str(_chosen(documents, context).get("namespace") or "default")
 
 
 def _impersonation(documents: list[tuple[Path, Any]], context: str | None) -> Headers:

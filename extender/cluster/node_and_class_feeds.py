@@ -5,7 +5,7 @@ A feed is used by its kind's reflector thread only, unless a docstring says othe
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -338,11 +338,7 @@ class RuntimeClassFeed(Feed[HeldClass]):
             super().flush()
 
     def _replace(self, held: Mapping[bytes, HeldClass]) -> None:
-        self._store.replace_runtime_classes(_classes(held.values()))
+        self._store.replace_runtime_classes([each.runtime_class for each in held.values()])
 
     def _apply(self, changed: Mapping[bytes, HeldClass | None]) -> None:
         self._replace(self._held)
-
-
-def _classes(held: Iterable[HeldClass]) -> list[RuntimeClass]:
-    return [each.runtime_class for each in held]

@@ -169,7 +169,7 @@ class Requeue:
         Where they can't be listed, another try follows, and changes are heeded until then.
         """
         with self._news:
-            self._news.wait_for(lambda: self._stopping.is_set() or _is_synced(self._store.snapshot))
+            self._news.wait_for(lambda: self._stopping.is_set() or self._store.snapshot.is_synced)
         if self._stopping.is_set():
             return
         try:
@@ -319,10 +319,6 @@ def _is_woken(pod: RefusedPod, changes: _Changes, snapshot: Snapshot, policy: Po
         and (before is None or requirements.mismatch(before) is not None)
         for before, after in changes.transitions
     )
-
-
-def _is_synced(snapshot: Snapshot) -> bool:
-    return snapshot.nodes_synced and snapshot.runtime_classes_synced
 
 
 def nodes_by_reason(pod: Pod, snapshot: Snapshot, policy: Policy) -> Counter[str | None]:

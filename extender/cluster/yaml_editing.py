@@ -56,7 +56,7 @@ def edited(text: str, edits: Sequence[Edit], expected: Mapping[int, Json]) -> tu
             return changed, sorted(anew)
         if wrong <= anew:
             # No place in the text can be trusted.
-            return _all_anew(expected), sorted(expected)
+            return "---\n".join(map(dumped, expected.values())), sorted(expected)
         anew |= wrong
 
 
@@ -94,10 +94,6 @@ def _applied(text: str, edits: Sequence[Edit], expected: Mapping[int, Json], ane
         parts += [text[done : piece.start], piece.text]
         done = piece.end
     return "".join([*parts, text[done:]])
-
-
-def _all_anew(expected: Mapping[int, Json]) -> str:
-    return "---\n".join(dumped(each) for each in expected.values())
 
 
 @dataclass(frozen=True, slots=True)

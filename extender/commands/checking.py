@@ -145,7 +145,7 @@ def _check_set_up(program: str, flags: argparse.Namespace) -> int:
     print_answer(
         flags.output,
         findings_document(findings),
-        lambda screen: findings_text(findings, ", ".join(looked_at), screen),
+        lambda _, screen: findings_text(findings, ", ".join(looked_at), screen),
     )
     return EXIT_DOES_NOT_FIT if findings else EXIT_FITS
 
@@ -189,10 +189,9 @@ def _check_policies(state: ClusterState) -> tuple[list[Finding], int]:
 def _check_cluster(state: ClusterState, policy: Policy, program: str) -> list[Finding]:
     snapshot = state.snapshot
     findings = check_classes(snapshot, Support(policy.handler_check), policy)
-    classes = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
     findings += check_kubelets(snapshot, policy.kubelet_check)
     if snapshot.nodes:
-        findings += check_tolerations(classes, state.taints)
+        findings += check_tolerations(snapshot.classes_by_name, state.taints)
     else:
         warn(program, "no Node is known: what depends on nodes was not checked")
     return findings

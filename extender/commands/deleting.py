@@ -33,7 +33,7 @@ def _can_delete(program: str, flags: argparse.Namespace) -> int:
             )
         )
     document = can_delete_document(runtime_class.name, users)
-    print_answer(flags.output, document, lambda screen: can_delete_text(document, screen))
+    print_answer(flags.output, document, can_delete_text)
     return EXIT_DOES_NOT_FIT if users else EXIT_FITS
 
 

@@ -118,7 +118,7 @@ def _explain(program: str, flags: argparse.Namespace) -> int:
                 Preferences(policy.handler_check),
             )
         )
-    print_answer(flags.output, document, lambda screen: explanation_text(document, screen))
+    print_answer(flags.output, document, explanation_text)
     return EXIT_FITS if explanation.feasible else EXIT_DOES_NOT_FIT
 
 

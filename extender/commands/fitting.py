@@ -37,7 +37,7 @@ def _fit(program: str, flags: argparse.Namespace) -> int:
     isolation = flags.isolation or _isolation_of(asked.pod)
     found = fit(asked.pod, asked.state.snapshot, policy_of(flags), asked.rules, isolation)
     document = fit_document(found)
-    print_answer(flags.output, document, lambda screen: fit_text(document, screen))
+    print_answer(flags.output, document, fit_text)
     return EXIT_FITS if best(found) else EXIT_DOES_NOT_FIT
 
 

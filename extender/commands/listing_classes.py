@@ -34,7 +34,7 @@ def _classes(program: str, flags: argparse.Namespace) -> int:
         for found in pods:
             if found.placed.runtime_class_name:
                 usage.count(found.placed, placement.judge(found.placed)[0])
-    classes = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
+    classes = snapshot.classes_by_name
     findings = check_classes(snapshot, Support(policy.handler_check), policy)
     if snapshot.nodes:
         findings += check_tolerations(classes, state.taints)
@@ -46,7 +46,7 @@ def _classes(program: str, flags: argparse.Namespace) -> int:
         pools,
     )
     document = usage_document(used)
-    print_answer(flags.output, document, lambda screen: usage_text(document, screen))
+    print_answer(flags.output, document, usage_text)
     return EXIT_FITS
 
 

@@ -40,7 +40,7 @@ def _nodes(program: str, flags: argparse.Namespace) -> int:
     nodes = nodes_of_class(runtime_class, snapshot, policy_of(flags))
     states = states_of(nodes.matching[: flags.limit], snapshot)
     document = class_nodes_document(runtime_class.name, nodes, states, flags.limit)
-    print_answer(flags.output, document, lambda screen: class_nodes_text(document, screen))
+    print_answer(flags.output, document, class_nodes_text)
     return EXIT_FITS if nodes.matching else EXIT_DOES_NOT_FIT
 
 

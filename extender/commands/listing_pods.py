@@ -13,13 +13,14 @@ from extender.commands.arguments import (
     policy_of,
 )
 from extender.commands.cluster_state import ClusterState
-from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer
+from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, json_text, screen
 from extender.commands.usage import counted, load_usage
 from extender.flags import CommandParser, UsageError
 from extender.objects import Pod
 from extender.predicates.node_checks import Policy
 from extender.printing.usage_documents import PodRow, pods_document
 from extender.printing.usage_texts import pods_text
+from extender.streams import write_out
 from extender.verbs.explain.candidate_nodes import nodes_of
 from extender.verbs.explain.explanation import explain
 from extender.verbs.placement import Placement, State, pending_reasons
@@ -65,10 +66,9 @@ def _pods(program: str, flags: argparse.Namespace) -> int:
         *([State.STRANDED] if flags.stranded else ()),
     }
     rows = sorted(_rows(state, policy_of(flags), namespace, flags.runtimeclass, wanted))
-    if flags.output == "json":
-        print_answer("json", pods_document(rows), lambda screen: "")
-    else:
-        print_answer("table", {}, lambda screen: pods_text(rows, screen))
+    # Of 100,000 rows only what is printed is made.
+    as_json = flags.output == "json"
+    write_out(json_text(pods_document(rows)) if as_json else pods_text(rows, screen()))
     return EXIT_DOES_NOT_FIT if wanted and rows else EXIT_FITS
 
 

@@ -27,9 +27,11 @@ def screen() -> Screen:
     return Screen(width, colours)
 
 
-def print_answer(output: str, document: Mapping[str, Any], text: Callable[[Screen], str]) -> None:
-    """Raises OSError where stdout can't be written."""
-    write_out(json_text(document) if output == "json" else text(screen()))
+def print_answer(
+    output: str, document: Mapping[str, Any], text: Callable[[Mapping[str, Any], Screen], str]
+) -> None:
+    """A document as JSON or as text. Raises OSError where stdout can't be written."""
+    write_out(json_text(document) if output == "json" else text(document, screen()))
 
 
 def json_text(document: Mapping[str, Any]) -> str:

@@ -43,7 +43,7 @@ def _rollout(program: str, flags: argparse.Namespace) -> int:
         pools = pools_of(snapshot, flags.pool_label)
         rollout = rollout_of(flags.old, new, snapshot, pools, objects, policy)
     document = rollout_document(flags.old, new.name, rollout)
-    print_answer(flags.output, document, lambda screen: rollout_text(document, screen))
+    print_answer(flags.output, document, rollout_text)
     return EXIT_FITS if rollout.is_done else EXIT_DOES_NOT_FIT
 
 

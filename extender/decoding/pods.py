@@ -85,15 +85,15 @@ class RawPod(Struct):
     spec: _PodSpec | None = None
 
 
-class _Requirement(Struct):
+class RawRequirement(Struct):
     key: str | None = None
     operator: str | None = None
     values: StringList = None
 
 
 class _Term(Struct, rename="camel"):
-    match_expressions: list[_Requirement | None] | None = None
-    match_fields: list[_Requirement | None] | None = None
+    match_expressions: list[RawRequirement | None] | None = None
+    match_fields: list[RawRequirement | None] | None = None
 
 
 class _Gate(Struct):
@@ -257,14 +257,14 @@ def _containers_of(spec: _PodSpec, place: str) -> Iterator[tuple[RawContainer, s
                 yield each, f"{place}.spec.{kind}[{index}]"
 
 
-def _requirements_of(raw: list[_Requirement | None] | None) -> tuple[SelectorRequirement, ...]:
+def _requirements_of(raw: list[RawRequirement | None] | None) -> tuple[SelectorRequirement, ...]:
     return tuple(
         SelectorRequirement(
             each.key or "",
             each.operator or "",
             tuple(value or "" for value in each.values or ()),
         )
-        for each in (item or _Requirement() for item in raw or ())
+        for each in (item or RawRequirement() for item in raw or ())
     )
 
 

@@ -214,8 +214,8 @@ class DebugRoutes:
         """One node. Raises NotFoundError, and UndecidedError before the first sync."""
         snapshot = self.synced()
         shape = node_of(snapshot, name)
-        by_name = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
-        return node_document(name, shape, classes_of_node(shape, by_name, self._service.policy))
+        classes = classes_of_node(shape, snapshot.classes_by_name, self._service.policy)
+        return node_document(name, shape, classes)
 
     def synced(self) -> Snapshot:
         """The newest snapshot. Raises UndecidedError before the first sync."""

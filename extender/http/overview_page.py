@@ -18,7 +18,6 @@ from extender.http.templating import asked_text, page_of, render
 from extender.refused_pods import RefusedPod
 from extender.snapshot import NodeTable, Snapshot
 from extender.verbs.overview import Cell, Overview
-from extender.verbs.pools import Pool
 
 #: How long a page may be served from the cache; the second limit applies where nothing that it
 #: shows has changed except the minutes since a pod was refused.
@@ -98,7 +97,11 @@ class OverviewPage:
         for finding in findings:
             for name in finding.runtime_classes:
                 warnings.setdefault(name, []).append(finding.what)
-        chosen = [number for number, each in enumerate(overview.pools) if _has(each, pool_text)]
+        chosen = [
+            number
+            for number, each in enumerate(overview.pools)
+            if pool_text.casefold() in each.name.casefold()
+        ]
         by_size = sorted(chosen, key=lambda number: -len(overview.pools[number].nodes))
         columns = sorted(by_size[:MAX_POOLS])
         classes = [
@@ -164,7 +167,3 @@ def _cells(
         {"pool": pool, "matching": cell.matching, "total": cell.total, "why": cell.why}
         for pool, cell in listed
     ]
-
-
-def _has(pool: Pool, text: str) -> bool:
-    return text.casefold() in pool.name.casefold()

@@ -82,12 +82,11 @@ def classes_document(
 ) -> Document:
     """Every class by name, with the number of nodes that match it, and the findings about it."""
     warnings = _warnings_by_class(findings)
-    classes = sorted(snapshot.runtime_classes.values(), key=lambda each: each.name)
     total = len(snapshot.nodes)
     return {
         "items": [
             _class_document(each, matching[each.name], total, warnings.get(each.name, []))
-            for each in classes
+            for each in snapshot.classes_by_name
         ]
     }
 

@@ -258,7 +258,7 @@ class Reviewer:
         if not patient:
             raise WouldWaitError
         snapshot = self.source.snapshot
-        if not (snapshot.runtime_classes_synced and snapshot.nodes_synced):
+        if not snapshot.is_synced:
             raise not_synced("RuntimeClasses and nodes")
         rules = None if self.namespace_rules is None else self.namespace_rules(namespace)
         try:
