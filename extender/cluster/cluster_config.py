@@ -8,6 +8,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -205,14 +206,19 @@ def _in_cluster_namespace() -> str:
     return text.strip() or "default"
 
 
+def _entries(document: Mapping[str, Any], section: str) -> Iterator[dict[str, Any]]:
+    """What is named in a section of a kubeconfig; nothing of what can't be read."""
+    entries = document.get(section)
+    found = entries if isinstance(entries, list) else ()
+    return (each for each in found if isinstance(each, dict))
+
+
 def _contexts(documents: list[tuple[Path, Any]]) -> dict[str, Any]:
     """The contexts by name; with several files, the first one that has a context wins."""
     found: dict[str, Any] = {}
     for _, document in documents:
-        contexts = document.get("contexts")
-        for each in contexts if isinstance(contexts, list) else ():
-            if isinstance(each, dict):
-                found.setdefault(str(each.get("name")), each.get("context"))
+        for each in _entries(document, "contexts"):
+            found.setdefault(str(each.get("name")), each.get("context"))
     return found
 
 
@@ -227,9 +233,8 @@ def _impersonation(documents: list[tuple[Path, Any]], context: str | None) -> He
     """Raises ConfigError."""
     name = _chosen(documents, context).get("user")
     for path, document in documents:
-        users = document.get("users")
-        for each in users if isinstance(users, list) else ():
-            if isinstance(each, dict) and each.get("name") == name:
+        for each in _entries(document, "users"):
+            if each.get("name") == name:
                 user = each.get("user")
                 try:
                     return impersonation_of(user if isinstance(user, dict) else {})
@@ -271,9 +276,8 @@ def _files_named(documents: list[tuple[Path, Any]]) -> list[Path]:
     files = []
     for path, document in documents:
         for section, inner in (("users", "user"), ("clusters", "cluster")):
-            entries = document.get(section)
-            for each in entries if isinstance(entries, list) else ():
-                entry = each.get(inner) if isinstance(each, dict) else None
+            for each in _entries(document, section):
+                entry = each.get(inner)
                 if isinstance(entry, dict):
                     names = (entry[key] for key in _FILE_KEYS & entry.keys())
                     files += [path.parent / name for name in names if isinstance(name, str)]

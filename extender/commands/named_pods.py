@@ -89,34 +89,27 @@ def object_in_file(
     Raises UsageError.
     """
     found = _objects(filename, warn)
-    if wanted is None and namespace:
-        there = {
-            (kind, key): pod
-            for (kind, key), pod in found.items()
-            if pod.namespace in ("", namespace)
-        }
-        if not there:
-            raise UsageError(
-                f"-f {filename}: has {_names(found)}, none of --namespace {shown(namespace)}"
-            )
-        found = there
+    chosen, which = found, ""
     if wanted is not None:
+        said = "/".join(filter(None, (wanted.kind, wanted.namespace, wanted.name)))
+        which = f"not {shown(said)}"
         chosen = {
             (kind, key): pod
             for (kind, key), pod in found.items()
             if wanted.means(kind, key if pod.namespace else f"{wanted.namespace}/{pod.name}")
         }
-        if not chosen:
-            said = "/".join(filter(None, (wanted.kind, wanted.namespace, wanted.name)))
-            raise UsageError(f"-f {filename}: has {_names(found)}, not {shown(said)}")
-        found = chosen
-    if len(found) > 1:
-        kinds = {kind for kind, _ in found}
+    elif namespace:
+        which = f"none of --namespace {shown(namespace)}"
+        chosen = {key: pod for key, pod in found.items() if pod.namespace in ("", namespace)}
+    if not chosen:
+        raise UsageError(f"-f {filename}: has {_names(found)}, {which}")
+    if len(chosen) > 1:
+        kinds = {kind for kind, _ in chosen}
         what = f"{kinds.pop()}s" if len(kinds) == 1 else "objects"
         raise UsageError(
-            f"-f {filename}: holds {len(found)} {what}, name one of them: {_names(found)}"
+            f"-f {filename}: holds {len(chosen)} {what}, name one of them: {_names(chosen)}"
         )
-    (((kind, _), pod),) = found.items()
+    (((kind, _), pod),) = chosen.items()
     of_name = wanted.namespace if wanted else ""
     return kind, replace(pod, namespace=pod.namespace or of_name or namespace or "")
 

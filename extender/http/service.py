@@ -23,21 +23,13 @@ from extender.wire.node_items import SeenNodes
 DEFAULT_MAX_BODY_BYTES: Final = 64 * 2**20
 
 
-class PodLookup(Protocol):
-    """Finds a pod by name, for explain."""
-
-    def __call__(self, namespace: str, name: str) -> Pod | None:
-        """The pod with its affinity and overhead; None when there is none.
-
-        Raises UndecidedError when the API server does not answer.
-        """
+#: Finds a pod by its namespace and name, with its affinity and overhead; None when there is none.
+#: Raises UndecidedError when the API server does not answer.
+PodLookup = Callable[[str, str], Pod | None]
 
 
-class PodReader(Protocol):
-    """Reads a pod that was pasted into a form."""
-
-    def __call__(self, text: bytes) -> Pod:
-        """The pod of a YAML or JSON text. Raises BadRequestError."""
+#: Reads a pod that was pasted into a form as YAML or JSON. Raises BadRequestError.
+PodReader = Callable[[bytes], Pod]
 
 
 def no_text_read(text: bytes) -> Pod:

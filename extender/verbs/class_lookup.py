@@ -1,5 +1,6 @@
 """How the RuntimeClass that a pod names is found: in the snapshot, else at the API server."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from extender.objects import RuntimeClass
@@ -14,11 +15,9 @@ class SnapshotSource(Protocol):
     def snapshot(self) -> Snapshot: ...
 
 
-class RuntimeClassLookup(Protocol):
-    """Looks up a class that the snapshot does not have (yet)."""
-
-    def __call__(self, name: str) -> RuntimeClass | None:
-        """None when there is no such class. Raises UndecidedError without an answer."""
+#: Looks up a class that the snapshot does not have (yet); None when there is no such class. Raises
+#: UndecidedError without an answer.
+RuntimeClassLookup = Callable[[str], RuntimeClass | None]
 
 
 def no_lookup(name: str) -> RuntimeClass | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Final
 
 from extender.admission.default_class import (
     cluster_default,
@@ -59,11 +59,8 @@ _POLICY: Final = Policy()
 MAX_FIT_EFFORT: Final = 2_000_000
 
 
-class RulesOfNamespaces(Protocol):
-    """Knows the rules of Namespaces."""
-
-    def __call__(self, namespace: str) -> NamespaceRules:
-        """Raises UndecidedError while they are not known."""
+#: The rules of a Namespace by its name. Raises UndecidedError while they are not known.
+RulesOfNamespaces = Callable[[str], NamespaceRules]
 
 
 class Operation(StrEnum):
