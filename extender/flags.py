@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import StrEnum
 from typing import Any, Final, NoReturn
 
 from extender.streams import say
@@ -183,7 +184,9 @@ class CommandParser(argparse.ArgumentParser):
         name = str(action.metavar)
         return f"[{name}]" if action.nargs == "?" else name
 
-    def boolean_flag(self, flag: str, *, default: bool | None, help: str, short: str = "") -> None:
+    def boolean_flag(
+        self, flag: str, *, default: bool | None = False, help: str, short: str = ""
+    ) -> None:
         """--flag, --flag=true or --flag=false, never --flag true, as in Go; short is like -A."""
         self.add_argument(
             *filter(None, (short, flag)),
@@ -194,6 +197,11 @@ class CommandParser(argparse.ArgumentParser):
             type=boolean,
             help=help,
         )
+
+    def choice_flag(self, flag: str, default: StrEnum, help: str) -> None:
+        """One of the values of an enumeration."""
+        values = [each.value for each in type(default)]
+        self.add_argument(flag, choices=values, default=default.value, help=help)
 
     def flags(self) -> Mapping[str, argparse.Action]:
         """The flags that set something, by their long spelling; --help and --version do not."""

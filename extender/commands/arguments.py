@@ -102,22 +102,19 @@ def _add_source_flags(parser: CommandParser) -> None:
 
 def add_policy_flags(parser: CommandParser) -> None:
     """The flags of matching."""
-    parser.add_argument(
+    parser.choice_flag(
         "--handler-check",
-        choices=[each.value for each in HandlerCheck],
-        default=HandlerCheck.AUTO.value,
+        HandlerCheck.AUTO,
         help="auto: a node that reports no runtime handlers passes; strict: it fails; off",
     )
-    parser.add_argument(
+    parser.choice_flag(
         "--kubelet-check",
-        choices=[each.value for each in KubeletCheck],
-        default=KubeletCheck.AUTO.value,
+        KubeletCheck.AUTO,
         help="auto: what a node's kubelet is known to reject fails; strict: what kubelets 1.31 and"
         " 1.32 reject by default too; off",
     )
     parser.boolean_flag(
         "--toleration-comparison-operators",
-        default=False,
         help="tolerations with Lt and Gt (gate TaintTolerationComparisonOperators)",
     )
 

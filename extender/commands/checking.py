@@ -72,7 +72,6 @@ def _add_flags(parser: CommandParser) -> None:
     )
     parser.boolean_flag(
         "--no-admission-plugin",
-        default=False,
         help="kube-apiserver runs with --disable-admission-plugins=RuntimeClass",
     )
     parser.boolean_flag(
@@ -80,13 +79,10 @@ def _add_flags(parser: CommandParser) -> None:
         default=None,
         help="kube-scheduler runs in a pod with a service account; =false: it does not",
     )
-    parser.boolean_flag(
-        "--probe", default=False, help="ask the configured extenders whether they are ready"
-    )
+    parser.boolean_flag("--probe", help="ask the configured extenders whether they are ready")
 
     parser.boolean_flag(
         "--policies",
-        default=False,
         help="list the pods and templates that the policies of scheduler-config/policies would"
         " refuse today, by what their namespaces are annotated with",
     )

@@ -51,7 +51,6 @@ def add_check_file_flags(parser: CommandParser) -> None:
     parser.add_argument("-n", "--namespace", metavar="NAME", help="of objects of -f that name none")
     parser.boolean_flag(
         "--default-class",
-        default=False,
         help="pods of -f that name no RuntimeClass get the cluster's default one, as from the"
         " webhook with this flag",
     )

@@ -26,9 +26,7 @@ def add_file_flags(parser: CommandParser, help: str) -> None:
         metavar="FILE",
         help=f"{help}; of a folder its files, - is standard input; several after it, repeatable",
     )
-    parser.boolean_flag(
-        "--recursive", short="-R", default=False, help="the folders in folders of -f too"
-    )
+    parser.boolean_flag("--recursive", short="-R", help="the folders in folders of -f too")
 
 
 def read_given(

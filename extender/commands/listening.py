@@ -54,14 +54,12 @@ def _add_serve_flags(parser: CommandParser) -> None:
     add_policy_flags(parser)
     parser.boolean_flag(
         "--requeue-pods",
-        default=False,
         help="annotate Pending pods that would now pass, so that kube-scheduler tries them again",
     )
     parser.boolean_flag("--pages", default=True, help="answer browsers with pages, also at /")
     add_pool_flags(parser)
     parser.boolean_flag(
         "--watch-pods",
-        default=False,
         help="follow pods, for the gauges pods and overhead: how many of each class run, wait, are"
         " stranded or have drifted, and what they cost",
     )
@@ -82,33 +80,28 @@ def _serve(_: str, flags: argparse.Namespace) -> int:
 
 def _add_webhook_flags(parser: CommandParser) -> None:
     _add_listener_flags(parser, "127.0.0.1:8443", DEFAULT_MAX_REVIEW_BYTES)
-    parser.add_argument(
+    parser.choice_flag(
         "--merge",
-        choices=[each.value for each in Merge],
-        default=Merge.ALL.value,
+        Merge.ALL,
         help="tolerations: overhead and tolerations only, the nodeSelector is left to the filter",
     )
     parser.boolean_flag(
         "--default-class",
-        default=False,
         help="give pods that name no RuntimeClass the default one of their namespace or cluster",
     )
     parser.boolean_flag(
         "--mark-pods",
-        default=False,
         help=f"have pods with a RuntimeClass ask for {MARK}, for an extender's managedResources",
     )
 
-    parser.add_argument(
+    parser.choice_flag(
         "--unsupported",
-        choices=[each.value for each in Unsupported],
-        default=Unsupported.WARN.value,
+        Unsupported.WARN,
         help="a pod that uses a feature that its class does not support: its author is warned, or"
         " it is refused",
     )
     parser.boolean_flag(
         "--fit",
-        default=False,
         help="give a pod that asks for an isolation by annotation and names no RuntimeClass the one"
         " that fits best; follows Nodes and Namespaces",
     )

@@ -20,7 +20,7 @@ from extender.verbs.pools import pools_of
 def _add_flags(parser: CommandParser) -> None:
     add_printing_flags(parser)
     add_policy_flags(parser)
-    parser.boolean_flag("--by-pool", default=False, help="a line for each pool of nodes too")
+    parser.boolean_flag("--by-pool", help="a line for each pool of nodes too")
     add_pool_flags(parser)
 
 

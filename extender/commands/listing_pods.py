@@ -35,22 +35,15 @@ def _add_flags(parser: CommandParser) -> None:
         metavar="NAME",
         help="only its pods; with kubectl the context's unless -A or another is given",
     )
-    parser.boolean_flag(
-        "--all-namespaces", default=False, help="the pods of all namespaces", short="-A"
-    )
+    parser.boolean_flag("--all-namespaces", help="the pods of all namespaces", short="-A")
     parser.add_argument(
         "--class", dest="runtimeclass", metavar="CLASS", help="only pods that name this class"
     )
     parser.boolean_flag(
         "--pending",
-        default=False,
         help="only pods without a node, with and without a class, and why they have none",
     )
-    parser.boolean_flag(
-        "--stranded",
-        default=False,
-        help="only pods that could not start again where they are",
-    )
+    parser.boolean_flag("--stranded", help="only pods that could not start again where they are")
 
 
 def _pods(program: str, flags: argparse.Namespace) -> int:

@@ -41,21 +41,17 @@ def _add_flags(parser: CommandParser) -> None:
         "-o", "--output", choices=("yaml", "json"), help="what is printed; as each file has it"
     )
     parser.add_argument("-n", "--namespace", metavar="NAME", help="of objects that name none")
-    parser.add_argument(
+    parser.choice_flag(
         "--merge",
-        choices=[each.value for each in Merge],
-        default=Merge.ALL.value,
+        Merge.ALL,
         help="tolerations: overhead and tolerations only, as from the webhook with this flag",
     )
     parser.boolean_flag(
         "--default-class",
-        default=False,
         help="give pods that name no RuntimeClass the default one of their namespace or cluster",
     )
     parser.boolean_flag(
-        "--fit",
-        default=False,
-        help="give pods that ask for an isolation by annotation the class that fits best",
+        "--fit", help="give pods that ask for an isolation by annotation the class that fits best"
     )
 
 
