@@ -36,16 +36,18 @@ class ClusterDefault:
         return f'default RuntimeClass "{self.name}": the newest of several, not {others}'
 
 
+def is_default(runtime_class: RuntimeClass) -> bool:
+    """Whether the class is marked as the cluster's default."""
+    return runtime_class.annotations.get(IS_DEFAULT_ANNOTATION) == "true"
+
+
 def cluster_default(runtime_classes: Iterable[RuntimeClass]) -> ClusterDefault | None:
     """The newest class that is marked; of those created at the same time the first by name.
 
     As with StorageClasses (pkg/volume/util/storageclass.go, v1.36.2). Times of the API server are
     RFC 3339 in UTC without fractions, so they compare as text.
     """
-    marked = [
-        each for each in runtime_classes if each.annotations.get(IS_DEFAULT_ANNOTATION) == "true"
-    ]
-    marked.sort(key=lambda each: each.name)
+    marked = sorted(filter(is_default, runtime_classes), key=lambda each: each.name)
     marked.sort(key=lambda each: each.creation_timestamp, reverse=True)
     if not marked:
         return None

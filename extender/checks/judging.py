@@ -178,18 +178,17 @@ def _refused(
         pod.node_selector() or {}, runtime_class.node_selector if runtime_class else ()
     )
     why = f"{_REFUSED}{refusal.text}"
-    if runtime_class is not None and conflict is not None and pod.has_spec:
+    if conflict is not None and not refusal.text.startswith(REJECTED):
         key, own, wanted = (shown(each) for each in conflict)
-        if not refusal.text.startswith(REJECTED):
-            finding = Finding(
-                Severity.ERROR,
-                "conflict",
-                f'nodeSelector {key}={own} conflicts with {key}={wanted} of RuntimeClass "{name}"',
-                why,
-                f"remove {key} from nodeSelector: the class brings its own",
-                (name,),
-            )
-            return finding, template.spec("nodeSelector", conflict[0])
+        finding = Finding(
+            Severity.ERROR,
+            "conflict",
+            f'nodeSelector {key}={own} conflicts with {key}={wanted} of RuntimeClass "{name}"',
+            why,
+            f"remove {key} from nodeSelector: the class brings its own",
+            (name,),
+        )
+        return finding, template.spec("nodeSelector", conflict[0])
     check, fix, field = "overhead", "remove overhead: admission sets it", "overhead"
     what = "spec.overhead without a RuntimeClass"
     if "Overhead" not in refusal.text:

@@ -1,10 +1,13 @@
 """Pods, workloads and Namespaces, of manifests or of a cluster, read on demand and not kept."""
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Final, NamedTuple, Protocol
 
+from msgspec import Raw
+
 from extender.admission.policy_subjects import Subject, pod_subject, template_subject
-from extender.cluster.kinds import PODS, WORKLOADS, pods_of
+from extender.cluster.kinds import PODS, WORKLOADS, Kind, pods_of
 from extender.cluster.manifest_objects import Manifests
 from extender.cluster.reading_once import ClusterReader, ReadError
 from extender.decoding.class_using_objects import RawPlacedPod, RawUse, placed_pod_of, workload_of
@@ -95,21 +98,19 @@ class LiveInventory:
             yield FoundPod(pod, lambda raw=raw: reader.explained(raw))  # type: ignore[misc]
 
     def workloads(self) -> Iterator[Workload]:
-        for kind in WORKLOADS:
-            for raw in self._reader.objects(kind):
-                yield workload_of(self._reader.decoded(raw, RawUse), kind.name)
+        for kind, raw in self._workloads():
+            yield workload_of(self._reader.decoded(raw, RawUse), kind.name)
+
+    def _workloads(self) -> Iterator[tuple[Kind, Raw]]:
+        return ((kind, raw) for kind in WORKLOADS for raw in self._reader.objects(kind))
 
     def subjects(self) -> Iterator[Subject]:
         """A list that begins again gives some twice."""
-        for subject in self._looked_at():
-            if subject is not None:
-                yield subject
-
-    def _looked_at(self) -> Iterator[Subject | None]:
+        found = chain(
+            map(pod_subject, self._reader.objects(PODS, _ALIVE)),
+            (template_subject(raw, each.name) for each, raw in self._workloads()),
+        )
         try:
-            yield from map(pod_subject, self._reader.objects(PODS, _ALIVE))
-            for kind in WORKLOADS:
-                for raw in self._reader.objects(kind):
-                    yield template_subject(raw, kind.name)
+            yield from filter(None, found)
         except DecodeError as error:
             raise ReadError(str(error)) from None

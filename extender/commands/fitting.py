@@ -16,7 +16,7 @@ from extender.flags import CommandParser, UsageError
 from extender.objects import Pod
 from extender.printing.fit_answers import fit_document, fit_text
 from extender.reasons import shown
-from extender.verbs.fitting_classes import best, fit, is_level
+from extender.verbs.fitting_classes import best, fit
 
 
 def _add_flags(parser: CommandParser) -> None:
@@ -44,7 +44,7 @@ def _fit(program: str, flags: argparse.Namespace) -> int:
 def _isolation_of(pod: Pod) -> str:
     """The level that the pod asks for as `webhook --fit` reads it; "" for none."""
     level = pod.state.isolation
-    if level and not is_level(level):
+    if level and level not in ISOLATION_LEVELS:
         raise UsageError(
             f'annotation {ISOLATION_ANNOTATION} of the pod: "{shown(level)}" is none of'
             f" {', '.join(ISOLATION_LEVELS)}; --isolation LEVEL counts instead"

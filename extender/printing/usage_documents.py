@@ -4,13 +4,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from extender.admission.default_class import is_default
 from extender.checks.finding import Finding
 from extender.names import text_of
 from extender.objects import RuntimeClass
 from extender.printing.debug_documents import NAMED_NODES, Document
 from extender.printing.finding_texts import finding_document
 from extender.verbs.class_usage import NodeCounts, PodUse, Usage, overhead_texts
-from extender.verbs.class_users import User, is_default
+from extender.verbs.class_users import User
 from extender.verbs.placement import State
 from extender.verbs.pools import Pools
 from extender.verbs.rollout import PoolProgress, Rollout

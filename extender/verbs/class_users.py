@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from extender.admission.default_class import IS_DEFAULT_ANNOTATION
+from extender.admission.default_class import is_default
 from extender.admission.namespace_rules import DEFAULT_ANNOTATION
 from extender.objects import Namespace, RuntimeClass
 from extender.using_objects import PlacedPod, Workload
@@ -49,12 +49,5 @@ def defaults_naming(
     for namespace, (annotations, _) in sorted(namespaces.items()):
         if annotations.get(DEFAULT_ANNOTATION) == name:
             yield User("Namespace", "", namespace)
-    if is_default(runtime_class):
+    if runtime_class is not None and is_default(runtime_class):
         yield User("RuntimeClass", "", name)
-
-
-def is_default(runtime_class: RuntimeClass | None) -> bool:
-    """Whether the class is marked as the cluster's default."""
-    return (
-        runtime_class is not None and runtime_class.annotations.get(IS_DEFAULT_ANNOTATION) == "true"
-    )

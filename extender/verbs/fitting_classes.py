@@ -45,11 +45,6 @@ class Fit:
         return not self.reason
 
 
-def is_level(text: str) -> bool:
-    """Whether there is such an isolation."""
-    return text in ISOLATION_LEVELS
-
-
 def fit(
     pod: Pod,
     snapshot: Snapshot,

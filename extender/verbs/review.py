@@ -42,7 +42,7 @@ from extender.verbs.class_lookup import (
     find_class,
 )
 from extender.verbs.explain.effort import Effort, TooMuchEffortError
-from extender.verbs.fitting_classes import best, fit, is_level, why_none
+from extender.verbs.fitting_classes import best, fit, why_none
 
 #: A pod that bypassed the mutating webhook is admitted all the same.
 _UNMARKED: Final = (
@@ -247,7 +247,7 @@ class Reviewer:
             return None
         level = annotations[ISOLATION_ANNOTATION].strip()
         origin = f"annotation {ISOLATION_ANNOTATION} of the pod"
-        if not is_level(level):
+        if level not in ISOLATION_LEVELS:
             levels = ", ".join(ISOLATION_LEVELS)
             said = f'isolation "{shown(level)}" of annotation {ISOLATION_ANNOTATION}'
             refusal = f"{said} is none of {levels}"
