@@ -263,13 +263,12 @@ def install_debug(app: Flask, service: Service, turn: Turn, *, of_ops: bool = Fa
     app.add_url_rule("/explain", "explain", routes.explain, methods=["GET", "POST"])
     if not of_ops:
         app.add_url_rule("/prioritize", "prioritize", routes.prioritize, methods=["POST"])
-    app.add_url_rule("/runtimeclasses", "runtimeclasses", routes.runtime_classes, methods=["GET"])
-    app.add_url_rule(
-        "/runtimeclasses/<name>", "runtimeclass", routes.runtime_class, methods=["GET"]
-    )
-    app.add_url_rule(
-        "/runtimeclasses/<name>/nodes", "class_nodes", routes.class_nodes, methods=["GET"]
-    )
-    app.add_url_rule("/nodes", "nodes", routes.nodes, methods=["GET"])
-    app.add_url_rule("/nodes/<name>", "node", routes.node, methods=["GET"])
+    for path, endpoint, view in (
+        ("/runtimeclasses", "runtimeclasses", routes.runtime_classes),
+        ("/runtimeclasses/<name>", "runtimeclass", routes.runtime_class),
+        ("/runtimeclasses/<name>/nodes", "class_nodes", routes.class_nodes),
+        ("/nodes", "nodes", routes.nodes),
+        ("/nodes/<name>", "node", routes.node),
+    ):
+        app.add_url_rule(path, endpoint, view, methods=["GET"])
     return routes

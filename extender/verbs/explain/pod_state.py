@@ -1,6 +1,6 @@
 """Whether a pod waits for this scheduler at all: said before its nodes are listed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from extender.objects import PodState
@@ -19,35 +19,22 @@ def state_sentences(state: PodState, node: Reason | str | None) -> Sequence[str]
     node: of the node that the pod is bound to, why the pod would be refused there today, "" where
     that node is not among those judged, None where it passes.
     """
-    return [*_deleted(state), *_bound(state, node), *_gated(state), *_others(state)]
-
-
-def _deleted(state: PodState) -> Iterator[str]:
+    said = []
     if state.deleted_at:
-        yield f"It is being deleted since {shown(state.deleted_at)}."
-
-
-def _bound(state: PodState, node: Reason | str | None) -> Iterator[str]:
-    if not state.node_name:
-        return
-    bound = f"It is already bound to {shown(state.node_name)}"
-    if node is None:
-        yield f"{bound}, which fits."
-    elif isinstance(node, Reason):
-        yield f"{bound}, which would be refused today: {node.text}."
-    else:
-        yield f"{bound}, which is not among the nodes judged here."
-
-
-def _gated(state: PodState) -> Iterator[str]:
+        said.append(f"It is being deleted since {shown(state.deleted_at)}.")
+    if state.node_name:
+        where = "is not among the nodes judged here"
+        if node is None:
+            where = "fits"
+        elif isinstance(node, Reason):
+            where = f"would be refused today: {node.text}"
+        said.append(f"It is already bound to {shown(state.node_name)}, which {where}.")
     if state.gates:
         gates = listed(state.gates, _NAMED)
-        yield f"No scheduler looks at it until its scheduling gates are removed: {gates}."
-
-
-def _others(state: PodState) -> Iterator[str]:
+        said.append(f"No scheduler looks at it until its scheduling gates are removed: {gates}.")
     if state.scheduler_name not in ("", DEFAULT_SCHEDULER) and not state.node_name:
-        yield (
+        said.append(
             f"It is scheduled by {shown(state.scheduler_name)}, not by {DEFAULT_SCHEDULER}: what"
             " follows counts if that scheduler calls this extender."
         )
+    return said
