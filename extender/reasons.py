@@ -75,7 +75,12 @@ def shown(text: str) -> str:
     return printable(text)
 
 
-def listed(names: Sequence[str], most: int, quote: str = "") -> str:
+#: The number of names that a text gives where it is about many: kata-deploy alone creates 18
+#: classes, and a pod may carry any number of gates.
+_NAMED: Final = 5
+
+
+def listed(names: Sequence[str], most: int = _NAMED, quote: str = "") -> str:
     """The first of some names, each as `shown`, and how many more there are."""
     text = ", ".join(f"{quote}{shown(each)}{quote}" for each in names[:most])
     return f"{text} and {len(names) - most} more" if len(names) > most else text

@@ -10,9 +10,6 @@ from extender.reasons import listed, shown
 from extender.snapshot import Snapshot
 from extender.verbs.class_index import constraint_key
 
-#: Names given where a finding is about many classes.
-_NAMED = 5
-
 
 def check_annotations(classes: Sequence[RuntimeClass], snapshot: Snapshot) -> Iterator[Finding]:
     """Those about nodes need at least one node."""
@@ -113,7 +110,7 @@ def _same(classes: Sequence[RuntimeClass]) -> Iterator[Finding]:
             yield Finding(
                 Severity.ADVICE,
                 "same-class",
-                f"RuntimeClasses {listed(names, _NAMED)} differ in nothing but their names",
+                f"RuntimeClasses {listed(names)} differ in nothing but their names",
                 "whoever chooses one of them chooses between nothing",
                 f"runtimeclass-extender can-delete {shown(names[-1])}",
                 tuple(names),

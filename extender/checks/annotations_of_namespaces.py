@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Final
 
 from extender.admission.namespace_rules import (
     ALLOWED_ANNOTATION,
@@ -16,9 +15,6 @@ from extender.admission.namespace_rules import (
 from extender.checks.finding import Finding, Severity
 from extender.objects import Namespace
 from extender.reasons import listed, shown
-
-#: Names given where a finding is about many namespaces.
-_NAMED: Final = 5
 
 
 def check_namespaces(
@@ -149,7 +145,7 @@ def _by_class(
 
 
 def _namespaces(names: list[str]) -> str:
-    return f"namespace{'s' if len(names) > 1 else ''} {listed(names, _NAMED)}"
+    return f"namespace{'s' if len(names) > 1 else ''} {listed(names)}"
 
 
 def _meant(name: str, runtime_classes: Collection[str]) -> str:

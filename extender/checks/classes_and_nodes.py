@@ -18,9 +18,6 @@ from extender.verbs.class_index import ConstraintKey, constraint_key
 from extender.verbs.class_nodes import Support, verdicts_of_class
 from extender.verbs.explain.requirements import toleration_text
 
-#: Names given where a finding is about many nodes, classes or pods.
-_NAMED: Final = 5
-
 #: The operators that no node meets without the label.
 _NEED_LABEL: Final = frozenset({"In", "Exists", "Gt", "Lt"})
 
@@ -41,10 +38,6 @@ def check_classes(snapshot: Snapshot, support: Support, policy: Policy) -> list[
         findings += _unreported_handlers(classes, snapshot)
         findings += _broken_promises(classes, snapshot)
     return findings
-
-
-def _list(names: Sequence[str]) -> str:
-    return listed(names, _NAMED)
 
 
 def _selector(entries: Iterable[Entry]) -> str:
@@ -107,11 +100,11 @@ def _unreported_handlers(classes: Sequence[RuntimeClass], snapshot: Snapshot) ->
         yield Finding(
             Severity.ERROR,
             "unreported-handler",
-            f'handler "{shown(handler)}" of RuntimeClass {_list(names)} is reported by none of the'
+            f'handler "{shown(handler)}" of RuntimeClass {listed(names)} is reported by none of the'
             f" {number_of(reporting, 'node')} that report any",
             f'the kubelet answers its pods with: no runtime for "{shown(handler)}" is configured',
             "install the runtime, or create the class anew, since a handler can't be changed, with"
-            f" one of {_list(sorted(reported - {''}))}",
+            f" one of {listed(sorted(reported - {''}))}",
             tuple(names),
         )
 
@@ -140,7 +133,8 @@ def _broken_promises(classes: Iterable[RuntimeClass], snapshot: Snapshot) -> Ite
             Severity.ERROR,
             "handler-absent",
             f'{number_of(len(nodes), "node")} with the labels of RuntimeClass "{each.name}" lack'
-            f'{"s" if len(nodes) == 1 else ""} its handler "{shown(each.handler)}": {_list(nodes)}',
+            f'{"s" if len(nodes) == 1 else ""} its handler "{shown(each.handler)}":'
+            f" {listed(nodes)}",
             "without the extender its pods are bound there and never start",
             f"mend the runtime there, or: {unlabel}" if own else "mend the runtime there",
             (each.name,),
@@ -171,7 +165,7 @@ def _self_set_labels(classes: Iterable[RuntimeClass]) -> Iterator[Finding]:
         yield Finding(
             Severity.WARNING,
             "self-set-label",
-            f'RuntimeClass "{each.name}" selects nodes by {_list(keys)} alone, which a kubelet may'
+            f'RuntimeClass "{each.name}" selects nodes by {listed(keys)} alone, which a kubelet may'
             " set on its own Node",
             "a node that was broken into can draw the class's pods to itself",
             f"nodeSelector: {{node-restriction.kubernetes.io/{shown(name)}: {shown(value)!r}}}",
@@ -204,8 +198,8 @@ def _equal_constraints(classes: Iterable[RuntimeClass]) -> Iterator[Finding]:
         yield Finding(
             Severity.ADVICE,
             "equal-constraints",
-            f"RuntimeClasses {_list(names)} have equal constraints ({wanted}) and different"
-            f" handlers: {_list(handlers)}",
+            f"RuntimeClasses {listed(names)} have equal constraints ({wanted}) and different"
+            f" handlers: {listed(handlers)}",
             "where a node has one handler but not the other, only the check of handlers sees it",
             "give each its own nodeSelector, or see that every such node has all the handlers",
             tuple(names),
@@ -258,7 +252,7 @@ def check_pods(pods: Iterable[Pod], runtime_classes: Collection[str]) -> Iterato
             "missing-class",
             f'RuntimeClass "{shown(name)}" does not exist, and {len(names)}'
             f" pod{'s' if len(names) > 1 else ''} name{'' if len(names) > 1 else 's'} it:"
-            f" {_list(sorted(names))}",
+            f" {listed(sorted(names))}",
             "they stay Pending until it does",
             "create the RuntimeClass; that wakes no pod up: re-create them or wait 5 minutes",
         )

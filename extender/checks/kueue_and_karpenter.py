@@ -61,10 +61,6 @@ class _RawOffer(Struct):
     spec: _Spec | None = None
 
 
-#: The number of classes that a finding names; kata-deploy alone creates 18 with one selector.
-_NAMED: Final = 5
-
-
 @dataclass(frozen=True, slots=True)
 class Offer:
     """The nodes that an object offers: their labels and their taints.
@@ -174,11 +170,11 @@ def _is_about(offer: Offer, key: str, value: str, asked: Collection[tuple[str, s
 
 
 def _lacks_label(offer: Offer, key: str, value: str, names: Sequence[str]) -> Finding:
-    is_flavor = offer.kind == RESOURCE_FLAVOR
+    is_flavor, classes = offer.kind == RESOURCE_FLAVOR, listed(names, quote='"')
     return Finding(
         Severity.ERROR,
         "contradicts_class",
-        f"no node of it has {shown(key)}={shown(value)}, which RuntimeClass {_listed(names)}"
+        f"no node of it has {shown(key)}={shown(value)}, which RuntimeClass {classes}"
         f" ask{'s' if len(names) == 1 else ''} for",
         "Kueue adds its nodeLabels to the pods of a job, and admission then refuses them"
         if is_flavor
@@ -189,16 +185,13 @@ def _lacks_label(offer: Offer, key: str, value: str, names: Sequence[str]) -> Fi
 
 
 def _has_taint(taint: Taint, names: Sequence[str]) -> Finding:
+    classes = listed(names, quote='"')
     return Finding(
         Severity.ERROR,
         "contradicts_class",
-        f"RuntimeClass {_listed(names)} do{'es' if len(names) == 1 else ''} not tolerate its taint"
+        f"RuntimeClass {classes} do{'es' if len(names) == 1 else ''} not tolerate its taint"
         f" {shown(str(taint))}",
         "pods of the class can't run on its nodes unless they tolerate it themselves",
         f"kubectl edit runtimeclass {names[0]}",
         tuple(names),
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return listed(names, _NAMED, '"')

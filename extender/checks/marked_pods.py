@@ -12,9 +12,6 @@ from extender.checks.managed_resources import (
 from extender.objects import MARK, Node, Pod
 from extender.reasons import listed, number_of, shown
 
-#: Names given where a finding is about many pods.
-_NAMED: Final = 5
-
 _KARPENTER: Final = frozenset(
     {
         "karpenter.sh/nodepool",
@@ -141,4 +138,4 @@ def _unmarked(place: str, with_class: Sequence[Pod]) -> Iterator[Finding]:
 
 def _names(pods: Sequence[Pod]) -> str:
     names = sorted(f"{pod.namespace or 'default'}/{pod.name}" for pod in pods)
-    return listed(names, _NAMED)
+    return listed(names)

@@ -33,9 +33,6 @@ _AFFECTED: Final = ((1, 33), (1, 36))
 _LONGEST_SECONDS: Final = 5.0
 _SHORTEST_SECONDS: Final = 0.1
 
-#: How many names a finding about many nodes gives.
-_NAMED: Final = 5
-
 _OUR_PORT: Final = re.compile(r":8888(?:/|$)")
 _SCHEME: Final = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 #: A path that ends with a verb, to which kube-scheduler adds the verb once more.
@@ -135,7 +132,7 @@ def _check_verbs(
             Severity.WARNING,
             "prioritize-verb",
             f"{place}.prioritizeVerb is missing, and {serve} RuntimeClasses without a taint:"
-            f" {listed(untainted, _NAMED)}",
+            f" {listed(untainted)}",
             "plain pods take them",
             "taint them, or (a second call for each pod): prioritizeVerb: prioritize, weight: 3",
         )

@@ -36,9 +36,6 @@ _KINDS: Final = {
     for word in words.split()
 }
 
-#: The number of objects of a file that a message names.
-_NAMED: Final = 5
-
 
 @dataclass(frozen=True, slots=True)
 class PodName:
@@ -116,7 +113,7 @@ def object_in_file(
 
 def _names(found: Mapping[tuple[str, str], Pod]) -> str:
     names = [key if kind == POD else f"{kind} {key}" for kind, key in found]
-    return listed(names, _NAMED)
+    return listed(names)
 
 
 def _objects(filename: str, warn: Callable[[str], None]) -> Mapping[tuple[str, str], Pod]:

@@ -9,9 +9,6 @@ from extender.reasons import Reason, listed, shown
 #: The scheduler of a pod that names none.
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
-#: The number of gates that are named; a pod may carry any number.
-_NAMED: Final = 5
-
 
 def state_sentences(state: PodState, node: Reason | str | None) -> Sequence[str]:
     """Sentences about a pod, the one that matters most first; none of most Pending pods.
@@ -30,7 +27,7 @@ def state_sentences(state: PodState, node: Reason | str | None) -> Sequence[str]
             where = f"would be refused today: {node.text}"
         said.append(f"It is already bound to {shown(state.node_name)}, which {where}.")
     if state.gates:
-        gates = listed(state.gates, _NAMED)
+        gates = listed(state.gates)
         said.append(f"No scheduler looks at it until its scheduling gates are removed: {gates}.")
     if state.scheduler_name not in ("", DEFAULT_SCHEDULER) and not state.node_name:
         said.append(
