@@ -18,7 +18,7 @@ RELEASE_READY := $(RELEASE)/.ready
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): setup.cfg pyproject.toml setup.py extender/_names.c extender/_victims.c
+$(READY): setup.cfg pyproject.toml setup.py extender/_names.c extender/_victims.c extender/_cuts.c
 	@echo "setting up $(VENV) (a minute on the first run) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
@@ -68,7 +68,7 @@ $(LOADTEST_READY): setup.cfg $(READY)
 loadtest: $(LOADTEST_READY) ## Load the service with a scheduler and hostile clients for a minute; FLAGS="--run-time 600"
 	$(LOADTEST)/bin/python -m loadtest.run $(FLAGS)
 
-$(FUZZ_READY): setup.cfg setup.py extender/_names.c extender/_victims.c
+$(FUZZ_READY): setup.cfg setup.py extender/_names.c extender/_victims.c extender/_cuts.c
 	@echo "setting up $(FUZZ) (a minute on the first run) ..."
 	$(PYTHON) -m venv $(FUZZ)
 	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz,test]'
@@ -97,6 +97,10 @@ bench-stacks: $(LOADTEST_READY) ## Compare bare servers in Python: ours, uvicorn
 .PHONY: bench-memory
 bench-memory: $(READY) ## Compare the memory of bodies at the limit with the manifests' limits
 	$(BIN)/python -m loadtest.memory $(FLAGS)
+
+.PHONY: bench-hostile
+bench-hostile: $(LOADTEST_READY) ## Measure the filter's p99 beside hostile and slow clients, apart from what the machine does
+	$(LOADTEST)/bin/python -m loadtest.beside $(FLAGS)
 
 .PHONY: bench-pages
 bench-pages: $(LOADTEST_READY) ## Measure what refreshing browsers do to the filter's p99; FLAGS="--nodes 65000 --classes 1000"

@@ -1,15 +1,19 @@
-"""Only for the compiled part, which setup.cfg can't declare; optional: no compiler, no harm."""
+"""Only for the compiled parts, which setup.cfg can't declare; optional: no compiler, no harm."""
 
 from setuptools import Extension, setup
 
 setup(
     ext_modules=[
         Extension(
-            "extender._names",
-            ["extender/_names.c", "extender/_victims.c"],
+            f"extender.{name}",
+            sources,
             extra_compile_args=["-O3"],
             optional=True,
             py_limited_api=True,
+        )
+        for name, sources in (
+            ("_names", ["extender/_names.c", "extender/_victims.c"]),
+            ("_cuts", ["extender/_cuts.c"]),
         )
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

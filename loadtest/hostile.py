@@ -11,6 +11,7 @@ import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from loadtest.processes import Address
@@ -158,6 +159,54 @@ def malformed_body(target: Target, rng: random.Random) -> None:
         _expect(connection, 400)
 
 
+#: Bodies that cost much for their size: where to, what comes before, what is repeated, and the end.
+_COSTLY: Final = (
+    ("/filter", b'{"Pod":{},"NodeNames":null,"Nodes":{"items":[', b"null", b"]}}"),
+    ("/filter", b'{"Pod":{},"NodeNames":[', b'"n"', b"]}"),
+    ("/filter", b'{"Pod":{}, "Nodes": null, "NodeNames": [', b'"node-0123456789"', b"]}"),
+    ("/filter", b'{"Pod":{},"x":[', b"[]", b'],"Nodes":null,"NodeNames":["a"]}'),
+    ("/prioritize", b'{"Pod":{"spec":{"tolerations":[', b"{}", b']}},"NodeNames":["a"]}'),
+    ("/prioritize", b'{"Pod":{},"NodeNames":["a"],"x":{', b'"":0', b"}}"),
+    (
+        "/filter",
+        b'{"Pod":{},"Nodes":{"metadata":{},"items":[{"metadata":{"name":"a"},"x":[',
+        b"0",
+        b']}]},"NodeNames":null}',
+    ),
+    (
+        "/preempt",
+        b'{"Pod":{},"NodeNameToVictims":null,"NodeNameToMetaVictims":{"a":{"Pods":[',
+        b'{"UID":"u"}',
+        b"]}}}",
+    ),
+    ("/preempt", b'{"Pod":{},"NodeNameToVictims":{"a":{"Pods":[', b"{}", b"]}}}"),
+)
+#: A multiple of this is not reached by every repetition: the limits of sizes differ by verb.
+_COSTLY_SHARES: Final = (16, 4, 1)
+
+
+@lru_cache(maxsize=len(_COSTLY) * len(_COSTLY_SHARES))
+def _costly(kind: int, size: int) -> tuple[str, bytes]:
+    """Path and body of about this size."""
+    path, start, repeated, end = _COSTLY[kind]
+    count = (size - len(start) - len(end)) // (len(repeated) + 1)
+    return path, b"".join((start, b",".join([repeated] * count), end))
+
+
+def costly_body(target: Target, rng: random.Random) -> None:
+    """Bodies within the limit whose values are as many, or as odd, as can be: an answer.
+
+    Or 503, when others send as much.
+    """
+    size = target.max_body_bytes // rng.choice(_COSTLY_SHARES)
+    path, body = _costly(rng.randrange(len(_COSTLY)), size)
+    with _connected(target) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(_head(len(body), path))
+            connection.sendall(body)
+        _expect(connection, 200, 400, 503)
+
+
 def not_http(target: Target, rng: random.Random) -> None:
     """No HTTP, or ambiguous HTTP: a 4xx, or the connection ends."""
     with _connected(target) as connection:
@@ -286,6 +335,7 @@ QUICK: Final[dict[Attack, int]] = {
     over_the_limit: 4,
     over_the_limit_in_chunks: 4,
     malformed_body: 8,
+    costly_body: 2,
     not_http: 4,
     odd_http: 4,
     dropped: 4,

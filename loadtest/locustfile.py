@@ -38,6 +38,10 @@ ORDERS: Final = 16
 #: kube-scheduler dry-runs preemption on 10 % of the nodes, but on 100 at least.
 _VICTIM_NODES: Final = 100
 
+#: The name in the tables of attempts that found nobody listening, and the pause after each.
+DOWN: Final = "down"
+_AGAIN_SECONDS: Final = 0.1
+
 _JSON: Final = {"Content-Type": "application/json"}
 
 
@@ -51,6 +55,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--times", type=Path, metavar="FILE", help="exact times as JSON")
     parser.add_argument("--max-body-bytes", type=int, default=256 * 2**20, help="as the service's")
     parser.add_argument("--ops-host", default="", metavar="URL", help="the service's --ops-bind")
+    parser.add_argument(
+        "--down-seconds", type=float, default=0.0, help="so long nobody may listen: tried again"
+    )
 
 
 #: Milliseconds of each request, and the failures, by name. locust's own statistics round to
@@ -148,9 +155,28 @@ class SchedulerUser(FastHttpUser):  # type: ignore[misc]  # locust is not instal
         self._ask("preempt", preempt_body(pod, names, victims), len(names))
 
     def _ask(self, verb: str, body: bytes, nodes: int) -> Any:
-        """The answer; None after a failure, which locust has noted."""
+        """The answer; None after a failure, which locust has noted.
+
+        While the service is down, which shows as a refused connection, it is asked again, as
+        kube-scheduler tries a pod again.
+        """
+        end = time.monotonic() + self.environment.parsed_options.down_seconds
+        while True:
+            try:
+                return self._ask_once(verb, body, nodes, may_be_down=time.monotonic() < end)
+            except ConnectionRefusedError:
+                time.sleep(_AGAIN_SECONDS)
+
+    def _ask_once(self, verb: str, body: bytes, nodes: int, *, may_be_down: bool) -> Any:
+        """Raises ConnectionRefusedError."""
         path = f"/{verb}"
         with self.client.post(path, data=body, headers=_JSON, catch_response=True) as response:
+            # An answer has no such attribute.
+            error = getattr(response, "error", None)
+            if may_be_down and isinstance(error, ConnectionRefusedError):
+                response.request_meta["name"] = DOWN
+                response.success()
+                raise error
             if response.status_code != 200:
                 response.failure(f"status {response.status_code}: {response.text[:100]}")
                 return None

@@ -24,8 +24,18 @@ from extender.http.service import DEFAULT_MAX_BODY_BYTES
 from loadtest import arguments, tables
 from loadtest.bodies import names_body, pod
 from loadtest.generator import HALF_CLASS, ClusterSpec, add_cluster_flags, cluster_of, go_json
-from loadtest.processes import ROOT, Server, ServerError, Usage, running, serve_command, url
+from loadtest.processes import (
+    ROOT,
+    Server,
+    ServerError,
+    Usage,
+    is_ready,
+    running,
+    serve_command,
+    url,
+)
 from loadtest.progress import Progress
+from loadtest.restarting import Restarts, free_address
 from loadtest.timing import Client, percentile
 from loadtest.watching import Watch, await_usage, server_errors
 
@@ -45,11 +55,11 @@ _WARM_SECONDS: Final = 10.0
 _WARM_REQUESTS: Final = 20
 _WARM_CLIENTS: Final = 16
 
-#: Who is hostile, and who is only slow.
 _HOSTILE: Final = ("HostileUser", "SlowUser", "CrowdUser")
-_SLOW: Final = ("SlowUser",)
-_SLOW_USERS: Final = 200
 _LOCUST_SECONDS: Final = 60
+
+#: How long a restart may take, after which requests that can't connect count as lost.
+DOWN_SECONDS: Final = 60
 
 Times = Mapping[str, Sequence[float]]
 
@@ -120,17 +130,14 @@ class LoadTest:
         self._ops_host = ops_host
         self._progress = progress
 
-    def run(
-        self, name: str, seconds: int, hostile_users: int, kinds: Sequence[str] = _HOSTILE
-    ) -> Load:
+    def run(self, name: str, seconds: int, hostile_users: int) -> Load:
         """Raises ServerError when locust fails."""
         self._progress.say(f"{name}: {seconds} s, {hostile_users} hostile users")
         flags = self._flags
         users = ["SchedulerUser", "ProbeUser"]
         started = [self._locust(f"{name}-scheduler", flags.users + 1, seconds, users)]
         if hostile_users:
-            count = hostile_users + ("CrowdUser" in kinds)
-            started.append(self._locust(f"{name}-hostile", count, seconds, kinds))
+            started.append(self._locust(f"{name}-hostile", hostile_users + 1, seconds, _HOSTILE))
         try:
             for process, _ in started:
                 process.wait(seconds + _LOCUST_SECONDS)
@@ -169,6 +176,8 @@ class LoadTest:
         }
         if self._ops_host:
             options["--ops-host"] = self._ops_host
+        if flags.restart_every:
+            options["--down-seconds"] = DOWN_SECONDS
         command = [sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py"]
         command += ["--headless", "--only-summary"]
         command += [str(word) for pair in options.items() for word in pair] + list(kinds)
@@ -189,21 +198,35 @@ class LoadTest:
         return Load(times, failures, seconds)
 
 
-@contextlib.contextmanager
-def _service(flags: argparse.Namespace) -> Iterator[Server]:
-    cluster = cluster_of(flags)
-    with tempfile.TemporaryDirectory() as folder:
-        manifest = Path(folder) / "cluster.json"
-        cluster.write_manifest(manifest)
-        options = ("--max-body-bytes", str(flags.max_body_bytes), "--ops-bind", "127.0.0.1:0")
-        command = serve_command(manifest, *options)
-        with running("service", command, flags.out) as server:
+class _Service:
+    """The service on generated nodes, on the same ports each time that it is started.
+
+    watches has a watch of each process, in their order.
+    """
+
+    def __init__(self, flags: argparse.Namespace, manifest: Path) -> None:
+        cluster_of(flags).write_manifest(manifest)
+        bind, ops_bind = free_address(), free_address()
+        options = ["--max-body-bytes", str(flags.max_body_bytes)]
+        options += ["--bind", "{}:{}".format(*bind), "--ops-bind", "{}:{}".format(*ops_bind)]
+        self._command = serve_command(manifest, *options)
+        self._out = flags.out
+        self.watches: list[Watch] = []
+
+    @contextlib.contextmanager
+    def start(self) -> Iterator[Server]:
+        name = f"service-{len(self.watches)}" if self.watches else "service"
+        with running(name, self._command, self._out) as server, Watch(server.worker) as watch:
+            self.watches.append(watch)
             yield server
 
 
 def load_limits(load: Load, flags: argparse.Namespace) -> list[Limit]:
-    failed = sum(load.failures.values())
-    limits = [Limit(f"failures: {failed}, limit 0", failed == 0)]
+    """A service that is stopped has no good answer for who is hostile: that is not judged."""
+    judged = VERBS if flags.restart_every else load.failures
+    failed = sum(load.failures.get(name, 0) for name in judged)
+    whose = " of the scheduler's requests" if flags.restart_every else ""
+    limits = [Limit(f"failures{whose}: {failed}, limit 0", failed == 0)]
     for verb in VERBS:
         if verb in load.times:
             p99 = load.p99(verb)
@@ -242,25 +265,41 @@ def _print_load(load: Load) -> None:
 def _own_service(flags: argparse.Namespace, progress: Progress) -> list[Limit]:
     """Start the service, load it, and look at what it holds on to."""
     progress.say("starting the service")
-    with _service(flags) as server:
-        assert server.ops_address is not None
-        idle = Usage.of(server.worker)
-        test = LoadTest(flags, url(server.address), url(server.ops_address), progress)
-        _warm_up(server, flags)
-        with Watch(server.worker) as watch:
-            load_or_limits = _loaded(test, flags)
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        service = _Service(flags, Path(folder) / "cluster.json")
+        restarts = stack.enter_context(Restarts(service.start, flags.restart_every))
+        first = restarts.server
+        assert first.ops_address is not None
+        # Both event loops are there now.
+        is_ready(first.ops_address)
+        idle = Usage.of(first.worker)
+        test = LoadTest(flags, url(first.address), url(first.ops_address), progress)
+        _warm_up(first, flags)
+        limits = _loaded(test, flags)
+        restarts.end()
+        server, watch = restarts.server, service.watches[-1]
         after = await_usage(
             server.worker,
             lambda now: now.descriptors <= idle.descriptors + _SPARE_DESCRIPTORS,
             _RELEASE_SECONDS,
         )
-        errors = server_errors(server.ops_address)
-    _plot(watch, flags)
+        errors = server_errors(first.ops_address)
+    _plot(service.watches, flags)
+    if flags.restart_every:
+        limits.append(_restarted(restarts))
     return [
-        *load_or_limits,
+        *limits,
         *usage_limits(idle, watch.settled(_WARM_SHARE), after, flags),
         Limit(f"answers that tell of a fault (500): {errors}, limit 0", errors == 0),
     ]
+
+
+def _restarted(restarts: Restarts) -> Limit:
+    text = f"{len(restarts.down)} restarts"
+    if restarts.down:
+        text += f", each down for {mean(restarts.down):.1f} s, {max(restarts.down):.1f} s at most"
+    return Limit(f"{text}; {restarts.error}" if restarts.error else text, not restarts.error)
 
 
 def _check_host(flags: argparse.Namespace) -> None:
@@ -280,39 +319,15 @@ def _check_host(flags: argparse.Namespace) -> None:
 
 
 def _loaded(test: LoadTest, flags: argparse.Namespace) -> list[Limit]:
-    if flags.compare_hostile:
-        return _compared(test, flags, "hostile", _HOSTILE)
-    if flags.compare_slow:
-        return _compared(test, flags, "slow", _SLOW)
     load = test.run("loadtest", flags.run_time, flags.hostile_users)
     _print_load(load)
     return load_limits(load, flags)
 
 
-def _compared(
-    test: LoadTest, flags: argparse.Namespace, words: str, kinds: Sequence[str]
-) -> list[Limit]:
-    """The scheduler alone and beside users of these kinds, in turn."""
-    calm, beside = [], []
-    seconds = max(5, flags.run_time // (2 * flags.rounds))
-    for number in range(1, flags.rounds + 1):
-        calm.append(test.run(f"calm-{number}", seconds, 0))
-        beside.append(test.run(f"beside-{number}", seconds, flags.hostile_users, kinds))
-    for load in (calm[-1], beside[-1]):
-        _print_load(load)
-    limits = [limit for load in (*calm, *beside) for limit in load_limits(load, flags)[:1]]
-    for verb in ("filter", "prioritize"):
-        alone = mean(load.p99(verb) for load in calm)
-        shared = mean(load.p99(verb) for load in beside)
-        text = f"{verb} p99: {alone:.1f} ms alone, {shared:.1f} ms beside {words} users"
-        limits.append(Limit(f"{text}, {shared / alone:.2f}x, limit 2x", shared <= 2 * alone))
-    return limits
-
-
-def _plot(watch: Watch, flags: argparse.Namespace) -> None:
+def _plot(watches: Sequence[Watch], flags: argparse.Namespace) -> None:
     from loadtest.plots import plot_usage
 
-    samples = [(each.at, each.usage) for each in watch.samples]
+    samples = [(each.at, each.usage) for watch in watches for each in watch.since(watches[0])]
     plot_usage(samples, flags.out / "loadtest-usage.png")
 
 
@@ -330,8 +345,9 @@ def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--hostile-users",
         type=count,
+        default=2,
         metavar="N",
-        help="half of them slow (default: 2, compared 12, only slow ones 200), and a crowd",
+        help="half of them slow, and a crowd",
     )
     add("--share-with-class", type=number(0, 1), default=0.1, metavar="X", help="of the pods")
     add("--mode", choices=("names", "nodes"), default="names", help="what the scheduler sends")
@@ -355,9 +371,12 @@ def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="N",
         help="the service's limit (default: 64 MiB; with --host serve's default)",
     )
-    add("--compare-hostile", action="store_true", help="is the scheduler's p99 twice as long?")
-    add("--compare-slow", action="store_true", help="and beside users that are only slow?")
-    add("--rounds", type=some, default=2, metavar="N", help="of --compare-hostile, --compare-slow")
+    add(
+        "--restart-every",
+        type=number(1),
+        metavar="SECONDS",
+        help="stop the service (SIGTERM) and start it again, while the scheduler tries again",
+    )
     add("--max-p99-ms", type=number(0), default=50.0, metavar="MS", help="limit for each verb")
     add(
         "--max-growth-mib",
@@ -368,13 +387,10 @@ def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     arguments.add_out(parser, "for reports")
     flags = parser.parse_args(argv)
-    if flags.hostile_users is None:
-        compared = 12 if flags.compare_hostile else 2
-        flags.hostile_users = _SLOW_USERS if flags.compare_slow else compared
     if flags.max_body_bytes is None:
         flags.max_body_bytes = DEFAULT_MAX_BODY_BYTES if flags.host else MAX_BODY_BYTES
-    if flags.compare_hostile and flags.compare_slow:
-        parser.error("--compare-hostile and --compare-slow: one at a time")
+    if flags.restart_every and flags.host:
+        parser.error("--restart-every: not with --host, which runs without this command")
     if flags.ops_host and not flags.host:
         parser.error("--ops-host goes with --host")
     for flag, where in (("--host", flags.host), ("--ops-host", flags.ops_host)):

@@ -52,6 +52,11 @@ class Watch:
             self.samples.append(Sample(time.monotonic() - self._began, usage))
             self._ending.wait(_EVERY_SECONDS)
 
+    def since(self, first: "Watch") -> list[Sample]:
+        """The samples, at the times since the first watch began."""
+        later = self._began - first._began
+        return [Sample(each.at + later, each.usage) for each in self.samples]
+
     def settled(self, share: float) -> Usage:
         """What it used once that share of the time was over."""
         until = share * self.samples[-1].at

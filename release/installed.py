@@ -76,7 +76,9 @@ def wrong(wanted: bool) -> str:
     if place.is_relative_to(ROOT) and not place.is_relative_to(Path(sys.prefix).resolve()):
         return f"{place} is the checkout, not an installed package"
     try:
-        import extender._names  # noqa: F401 (whether it can be imported)
+        # Whether they can be imported.
+        import extender._cuts
+        import extender._names  # noqa: F401
     except ImportError:
         found = False
     else:

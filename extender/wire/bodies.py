@@ -1,7 +1,8 @@
 """Shared by all formats: reading a body, its limits, and small JSON documents."""
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -13,6 +14,7 @@ from extender.decoding.pods import RawPod, pod_of
 from extender.decoding.used_features import RawUsingPod, uses_of
 from extender.names import NameRun
 from extender.objects import Pod
+from extender.wire import slices
 
 T = TypeVar("T")
 
@@ -29,8 +31,9 @@ MAX_NAMES: Final = 1_000_000
 _FREE_VALUES: Final = MAX_NAMES
 _BYTES_A_VALUE: Final = 20
 
-#: The number of values in a Pod: etcd stores up to 1.5 MB, and a value takes at least three bytes.
-MAX_POD_VALUES: Final = 500_000
+#: The number of values in a Pod: etcd stores up to 1.5 MB, and a list of variables, of which each
+#: has two values, has 30 bytes a value, managedFields 15. So many are decoded in 0.1 s.
+MAX_POD_VALUES: Final = 100_000
 
 
 #: A Pod whose JSON is larger is decoded again each time.
@@ -62,37 +65,71 @@ def _unambiguous(name: str) -> bytes:
     return content[:-1] + b"\\u002c" if name.endswith('",') else content
 
 
-def top_level(body: bytes) -> dict[str, Raw]:
-    """The top-level fields of a whole body, as `folded` gives them. Raises BadRequestError."""
+def top_level(body: bytes, read: Collection[str]) -> dict[str, Raw]:
+    """The top-level fields of a whole body, as `folded` gives them. Raises BadRequestError.
+
+    Those that are not among the ones that are read are checked to be JSON; a large one of those
+    that are is so only once it was decoded (wire.slices).
+    """
     values = _FREE_VALUES + len(body) // _BYTES_A_VALUE
     # Every value of a list or an object but the first follows a comma.
-    if len(body) > _FREE_VALUES and body.count(b",") > values:
+    if len(body) > _FREE_VALUES and slices.count(body, b",") > values:
         raise BadRequestError(f"body: more than {values:,} values")
     fields = folded(body, "")
-    if not body.isascii():
+    for key, value in fields.items():
+        if not slices.is_checked(value) and key not in read:
+            with refused():
+                slices.check(value, "")
+    try:
         # As in _is_utf8; Nodes are returned undecoded.
-        try:
-            body.decode()
-        except UnicodeDecodeError as error:
-            raise BadRequestError(f"body: not JSON: {error}") from None
+        slices.check_utf8(body)
+    except UnicodeDecodeError as error:
+        raise BadRequestError(f"body: not JSON: {error}") from None
     return fields
 
 
 def folded(raw: bytes | Raw, place: str) -> dict[str, Raw]:
     """An object's fields by lower-case key; of keys that differ in case only, the last wins.
 
-    That is how encoding/json reads structs without tags. Raises BadRequestError.
+    That is how encoding/json reads structs without tags. A large field is not JSON until it was
+    decoded. Raises BadRequestError.
     """
-    exact = decode_or_refuse(raw, dict[str, Raw], place)
+    fields: dict[str, Raw] = {}
+    with refused():
+        for part in slices.members(raw, place):
+            if isinstance(part, slices.Member):
+                found = {part.key.casefold(): part.value}
+            else:
+                found = _folded(part, place)
+            for key in fields.keys() & found.keys():
+                # It is not read, but all of a body must be JSON.
+                if not slices.is_checked(fields[key]):
+                    slices.check(fields[key], place)
+            fields |= found
+    return fields
+
+
+def _folded(raw: bytes, place: str) -> dict[str, Raw]:
+    """Raises DecodeError, BadRequestError."""
+    exact = decode(raw, dict[str, Raw], place)
     fields = {key.casefold(): value for key, value in exact.items()}
     if len(fields) < len(exact):
         # A dict keeps a repeated key at its first position, so the order is read again.
         try:
-            pairs = json.loads(bytes(raw), object_pairs_hook=list, parse_int=str, parse_float=str)
+            pairs = json.loads(raw, object_pairs_hook=list, parse_int=str, parse_float=str)
         except (ValueError, RecursionError):
             raise BadRequestError(f"{place or 'body'}: not JSON, or nested too deeply") from None
         fields = {key.casefold(): exact[key] for key, _ in pairs}
     return fields
+
+
+@contextlib.contextmanager
+def refused() -> Iterator[None]:
+    """What can't be decoded becomes a BadRequestError."""
+    try:
+        yield
+    except DecodeError as error:
+        raise BadRequestError(str(error)) from None
 
 
 def decode_or_refuse(raw: bytes | Raw, kind: type[T], place: str) -> T:
@@ -102,9 +139,17 @@ def decode_or_refuse(raw: bytes | Raw, kind: type[T], place: str) -> T:
         raise BadRequestError(str(error)) from None
 
 
-def bound_pod(raw: bytes | Raw, most: int = MAX_POD_VALUES, place: str = "Pod") -> None:
-    """Raises BadRequestError for more values than any Pod of a cluster can have."""
-    if len(raw) > most and bytes(raw).count(b",") > most:
+def bound_pod(raw: bytes | Raw) -> None:
+    """Raises BadRequestError for more bytes or values than any Pod of a cluster can have."""
+    if len(raw) > MAX_POD_VALUES:
+        with refused():
+            slices.bound(raw, "Pod")
+        bound_values(raw, MAX_POD_VALUES, "Pod")
+
+
+def bound_values(raw: bytes | Raw, most: int, place: str) -> None:
+    """Raises BadRequestError for more values."""
+    if len(raw) > most and slices.count(bytes(raw), b",") > most:
         raise BadRequestError(f"{place}: more than {most:,} values")
 
 

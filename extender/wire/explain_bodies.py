@@ -9,7 +9,7 @@ from extender.decoding.decoder import DecodeError
 from extender.decoding.explained_pods import explained_pod
 from extender.names import NameRun
 from extender.objects import Pod
-from extender.wire.bodies import NULL, BadRequestError, decode_or_refuse, top_level
+from extender.wire.bodies import NULL, BadRequestError, bound_pod, decode_or_refuse, top_level
 from extender.wire.filter_bodies import decode_args
 from extender.wire.node_items import NodeItems
 
@@ -24,7 +24,7 @@ class ExplainArgs:
 
 def decode_explain_args(body: bytes) -> ExplainArgs:
     """Read a Pod, or ExtenderArgs with or without nodes. Raises BadRequestError."""
-    fields = top_level(body)
+    fields = top_level(body, ("pod", "nodenames", "nodes"))
     if "pod" not in fields:
         if not fields.keys() & {"metadata", "spec"} or _kind(fields) != "Pod":
             raise BadRequestError("body: expected a Pod or ExtenderArgs")
@@ -42,6 +42,7 @@ def _kind(fields: Mapping[str, Raw]) -> str:
 def _decode_pod(raw: Raw) -> Pod:
     if raw == NULL:
         raise BadRequestError("Pod: missing")
+    bound_pod(raw)
     try:
         return explained_pod(raw)
     except DecodeError as error:

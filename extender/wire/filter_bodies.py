@@ -17,11 +17,12 @@ from msgspec import Raw, Struct
 from extender.decoding.decoder import DecodeError, decode
 from extender.decoding.nodes import NodeReader
 from extender.decoding.pods import RawPod, pod_of
-from extender.names import QUICK_RUN_BYTES, NameRun
+from extender.names import QUICK_RUN_BYTES, SEPARATOR, NameRun
 from extender.objects import Node, Pod
 from extender.undecided import ERROR_PREFIX, UndecidedError
 from extender.verbs.filter import PASSES, FilterResult
 from extender.verbs.prioritize import MAX_SCORE
+from extender.wire import slices
 from extender.wire.bodies import (
     MAX_NAMES,
     NULL,
@@ -30,8 +31,8 @@ from extender.wire.bodies import (
     LastPod,
     PodText,
     bound_pod,
-    decode_or_refuse,
     decode_pod,
+    refused,
     run_of,
     top_level,
 )
@@ -43,6 +44,7 @@ from extender.wire.node_items import (
     TooManyNodesError,
     find_items,
 )
+from extender.wire.slices import MAX_OBJECT_BYTES
 
 # What kube-scheduler sends in mode NodeNames: encoding/json writes the fields in this order.
 _NAMES_MARK: Final = b',"Nodes":null,"NodeNames":["'
@@ -72,8 +74,14 @@ class _PodHead(Struct, forbid_unknown_fields=True, rename={"pod": "Pod"}):
 _StringList = list[str | None]
 
 
+_RawList = list[Raw]
+
+
 class _NodeList(Struct):
-    items: list[Raw] | None = None
+    items: Raw = Raw()
+
+
+_NO_ITEMS: Final = Raw(b"[]")
 
 
 class Args(NamedTuple):
@@ -127,8 +135,8 @@ def _decode_go_names(body: bytes, last: LastPod) -> Args | None:
     part behind it nothing but plain strings, then the whole is what it looks like, wherever else
     the mark may stand in the pod's text.
     """
-    start = body.find(_NAMES_MARK)
-    if start < 0:
+    start = slices.find(body, _NAMES_MARK)
+    if not 0 <= start <= MAX_OBJECT_BYTES:
         return None
     first, end = start + len(_NAMES_MARK), len(body) - len(_NAMES_END)
     # Before it when the quote that opens the first name would be the one that closes the last.
@@ -178,6 +186,8 @@ def _decode_go_items(body: bytes, seen: SeenNodes, last: LastPod) -> Args | None
     if places is None:
         return None
     end_of_head, start = places
+    if end_of_head > MAX_OBJECT_BYTES:
+        return None
     head = body[:end_of_head]
     pod = _decode_head(head, last)
     try:
@@ -193,13 +203,16 @@ def names_of(nodes: NodeItems) -> NameRun:
 
 def decode_any(body: bytes) -> Args:
     """Either mode in whatever JSON. Raises BadRequestError."""
-    fields = top_level(body)
+    fields = top_level(body, ("pod", "nodenames", "nodes"))
     text = fields.get("pod", NULL)
     pod = decode_pod(text)
     names = decode_names(fields.get("nodenames", NULL))
-    if names is not None:
-        return Args(pod, names, text)
     nodes = fields.get("nodes", NULL)
+    if names is not None:
+        if not slices.is_checked(nodes):
+            with refused():
+                slices.check(nodes, "Nodes")
+        return Args(pod, names, text)
     if nodes == NULL:
         raise BadRequestError("NodeNames, Nodes: both are null, one of them must be a list")
     return Args(pod, _decode_items(nodes), text)
@@ -208,24 +221,49 @@ def decode_any(body: bytes) -> Args:
 def decode_names(raw: Raw) -> NameRun | None:
     if raw == NULL:
         return None
-    names = decode_or_refuse(raw, _StringList, "NodeNames")
-    _bound_names(len(names))
-    return run_of([name or "" for name in names])
+    runs, count = [], 0
+    with refused():
+        for names in slices.lists_of(raw, _StringList, "NodeNames"):
+            count += len(names)
+            _bound_names(count)
+            runs.append(run_of([name or "" for name in names]))
+    if len(runs) == 1:
+        return runs[0]
+    joined = SEPARATOR.join([run.joined for run in runs])
+    return NameRun.known(joined, 0, len(joined), count)
 
 
 def _decode_items(raw: Raw) -> NodeItems:
-    items = decode_or_refuse(raw, _NodeList, "Nodes").items or []
-    if len(items) > MAX_NODES:
-        raise BadRequestError(f"Nodes.items: more than {MAX_NODES:,} Nodes")
+    items: list[Raw] = []
     reader = NodeReader()
-    try:
-        nodes = [
-            Node("") if item == NULL else reader.read(item, f"Nodes.items[{index}]")
-            for index, item in enumerate(items)
-        ]
-    except DecodeError as error:
-        raise BadRequestError(str(error)) from None
+    nodes: list[Node] = []
+    with refused():
+        for part in slices.lists_of(_items(raw), _RawList, "Nodes.items"):
+            items += part
+            if len(items) > MAX_NODES:
+                raise BadRequestError(f"Nodes.items: more than {MAX_NODES:,} Nodes")
+        for index, item in enumerate(items):
+            slices.bound(item, f"Nodes.items[{index}]")
+            nodes.append(Node("") if item == NULL else reader.read(item, f"Nodes.items[{index}]"))
     return NodeItems(items, nodes)
+
+
+def _items(raw: Raw) -> Raw:
+    """The items of a NodeList; all else in it is checked to be JSON. Raises DecodeError."""
+    found = _NO_ITEMS
+    for part in slices.members(raw, "Nodes"):
+        if not isinstance(part, slices.Member):
+            items = decode(part, _NodeList, "Nodes").items
+        elif part.key == "items":
+            items = part.value
+        else:
+            slices.check(part.value, "Nodes")
+            continue
+        if items and not slices.is_checked(found):
+            # Only the last one of a key is read, but all of a body must be JSON.
+            slices.check(found, "Nodes.items")
+        found = items or found
+    return _NO_ITEMS if found == NULL else found
 
 
 _NEXT_HOST: Final = b',{"Host":"'

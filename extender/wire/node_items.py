@@ -15,6 +15,8 @@ from msgspec import Raw
 from extender.decoding.decoder import DecodeError
 from extender.decoding.nodes import NodeReader
 from extender.objects import Node
+from extender.wire import slices
+from extender.wire.slices import MAX_OBJECT_BYTES
 
 #: The limit of what is remembered: bytes of items, including the decoded nodes. 7,000 nodes of 12
 #: KB with 30 labels.
@@ -118,7 +120,9 @@ class SeenNodes:
                 seen.request = request
                 end = first + len(seen.raw)
             else:
-                end = body.find(_BETWEEN, first) + 1 or last_end
+                end = body.find(_BETWEEN, first, first + MAX_OBJECT_BYTES) + 1 or last_end
+                if end - first > MAX_OBJECT_BYTES:
+                    return None
                 seen = self._read_item(body[first:end], name, request)
                 if seen is None:
                     return None
@@ -176,5 +180,5 @@ def _name_at(body: bytes, item: int) -> bytes:
 
 def find_items(body: bytes) -> tuple[int, int] | None:
     """The end of what precedes the items, and the start of the first one."""
-    mark = body.find(_MARK)
+    mark = slices.find(body, _MARK)
     return None if mark < 0 else (mark, mark + len(_MARK) - len(_OPENING))

@@ -15,6 +15,7 @@ from extender.decoding.decoder import DecodeError, decode
 from extender.decoding.pods import RawPod, pod_of
 from extender.names import NameRun
 from extender.objects import Pod
+from extender.wire import slices
 from extender.wire.bodies import (
     NULL,
     BadRequestError,
@@ -23,6 +24,7 @@ from extender.wire.bodies import (
     PodText,
     bound_pod,
     decode_pod,
+    refused,
     run_of,
     top_level,
 )
@@ -94,13 +96,16 @@ def decode_quickly(body: bytes, last: LastPod) -> PreemptionArgs | None:
 
 def _in_any_form(body: bytes) -> PreemptionArgs:
     """Raises BadRequestError."""
-    fields = top_level(body)
+    fields = top_level(body, ("pod", "nodenametometavictims", "nodenametovictims"))
     text = fields.get("pod", NULL)
     pod = decode_pod(text)
     by_uid = fields.get("nodenametometavictims", NULL)
-    if by_uid != NULL:
-        return PreemptionArgs(body, pod, [meta_victims(by_uid)], text)
     whole = fields.get("nodenametovictims", NULL)
+    if by_uid != NULL:
+        if not slices.is_checked(whole):
+            with refused():
+                slices.check(whole, "NodeNameToVictims")
+        return PreemptionArgs(body, pod, [meta_victims(by_uid)], text)
     if whole == NULL:
         raise BadRequestError(
             "NodeNameToVictims, NodeNameToMetaVictims: both are null, one of them must be an object"
@@ -121,13 +126,13 @@ def _as_kube_scheduler_sends(body: bytes, last: LastPod) -> PreemptionArgs | Non
     part behind it a JSON object of victims, then the whole is what it looks like. None for anything
     else. Raises BadRequestError for a Pod that is too large.
     """
-    mark = body.find(_VICTIMS_MARK)
+    mark = slices.find(body, _VICTIMS_MARK)
     start = mark + len(_VICTIMS_MARK)
     end = len(body) - len(_END)
-    if mark < 0 or start > end or not body.endswith(_END):
+    if not 0 <= mark <= slices.MAX_OBJECT_BYTES or start > end or not body.endswith(_END):
         return None
     entries = VictimEntries.read(body, start, end, MAX_NODES)
-    if entries is None and not body.isascii():
+    if entries is None and not slices.is_ascii(body):
         return None
     head = body[:mark]
     pod = last.get(head) or _decode_head(head)

@@ -13,13 +13,13 @@ from extender.admission.review_request import AdmissionRequest
 from extender.decoding.decoder import DecodeError, decode
 from extender.reasons import shown
 from extender.verbs.review import Answer
-from extender.wire.bodies import MAX_POD_VALUES, BadRequestError, bound_pod, encode
+from extender.wire.bodies import BadRequestError, bound_values, encode
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 
 #: The number of values in a review: two Pods, as in an update, and what surrounds them.
-MAX_REVIEW_VALUES: Final = 2 * MAX_POD_VALUES + 10_000
+MAX_REVIEW_VALUES: Final = 1_010_000
 
 _NULL: Final = Raw(b"null")
 
@@ -39,7 +39,7 @@ _REASONS: Final = {
 
 def decode_review(body: bytes) -> AdmissionRequest:
     """The request of an AdmissionReview. Raises BadRequestError for anything else."""
-    bound_pod(body, MAX_REVIEW_VALUES, "body")
+    bound_values(body, MAX_REVIEW_VALUES, "body")
     try:
         review = decode(body, _Review)
         if review.kind != KIND or review.api_version != API_VERSION:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from loadtest import bench, growth, memory, sizing, stacks, start
+from loadtest import bench, beside, growth, memory, sizing, stacks, start
 from loadtest.cases import HALF, NAMES, Case
 from loadtest.comparing import Result, Spent
 from loadtest.progress import Progress
 from loadtest.tables import markdown, terminal
 from loadtest.timing import Times, percentile
 
-_MAINS = [bench.main, growth.main, memory.main, sizing.main, stacks.main, start.main]
+_MAINS = [bench.main, beside.main, growth.main, memory.main, sizing.main, stacks.main, start.main]
 
 
 def test_bench_compares_the_three_servers(

@@ -95,7 +95,7 @@ def test_a_pod_of_more_values_than_etcd_keeps_is_refused(client: Client, mode: s
     body = b'{"Pod":%s,"Nodes":null,"NodeNames":["n1"]}' % pod
     if mode == "any JSON":
         body = body.replace(b'"Nodes":', b'"Nodes" :')
-    assert error_of(client.post("/filter", body)) == "Pod: more than 500,000 values"
+    assert error_of(client.post("/filter", body)) == "Pod: more than 100,000 values"
 
 
 def test_a_review_of_more_values_is_refused() -> None:
