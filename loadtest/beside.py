@@ -36,8 +36,8 @@ from loadtest.watching import server_errors
 ALONE: Final = "alone"
 STATES: Final[Mapping[str, Attackers]] = {
     ALONE: Attackers(),
-    "12 hostile clients, a crowd": Attackers(quick=6, slow=6, crowds=1),
-    "200 slow clients": Attackers(slow=200),
+    "12 hostile, a crowd": Attackers(quick=6, slow=6, crowds=1),
+    "200 slow": Attackers(slow=200),
 }
 
 #: p99 beside others, against p99 alone; and alone against p50.
@@ -56,7 +56,7 @@ MAX_BODY_BYTES: Final = 64 * 2**20
 
 _HEAD: Final = (
     *("beside", "requests", "p50 ms", "p99", "to alone", "max"),
-    *("server: p50", "p99", "to alone", "limit", "max", "busy"),
+    *("server: p99", "to alone", "limit", "max", "busy"),
 )
 
 
@@ -73,19 +73,16 @@ class Series:
     seconds: float = 0.0
 
     def row(self, name: str, alone: "Series") -> tuple[str, ...]:
-        def numbers(times: list[float], base: list[float]) -> tuple[str, ...]:
+        def tail(times: Sequence[float], base: Sequence[float]) -> tuple[str, str]:
             p99 = percentile(times, 99)
-            return (
-                tables.milliseconds(percentile(times, 50)),
-                tables.milliseconds(p99),
-                tables.times(p99 / percentile(base, 99)),
-            )
+            return tables.milliseconds(p99), tables.times(p99 / percentile(base, 99))
 
         limit = "" if self is alone else tables.times(LIMIT)
         return (
-            *(name, f"{len(self.seen):,}", *numbers(self.seen, alone.seen)),
-            *(tables.milliseconds(max(self.seen)), *numbers(self.own, alone.own), limit),
-            *(tables.milliseconds(max(self.own)), f"{100 * self.busy / self.seconds:.0f}%"),
+            *(name, f"{len(self.seen):,}", tables.milliseconds(percentile(self.seen, 50))),
+            *(*tail(self.seen, alone.seen), tables.milliseconds(max(self.seen))),
+            *(*tail(self.own, alone.own), limit, tables.milliseconds(max(self.own))),
+            f"{100 * self.busy / self.seconds:.0f}%",
         )
 
 

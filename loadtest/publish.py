@@ -21,7 +21,7 @@ DOCS: Final = ROOT / "docs"
 
 #: The parts of each document that are outputs.
 NAMES: Final = {
-    "performance.md": ("bench", "growth", "start", "scheduler"),
+    "performance.md": ("bench", "growth", "start", "scheduler", "beside"),
     "sizing.md": ("sizing",),
 }
 PLOTS: Final = {
