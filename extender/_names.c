@@ -541,6 +541,7 @@ typedef struct {
     const char *limits[2];
     size_t spare; /* what a short name and its ending may take, copied in strides */
     char *dump;   /* so many bytes that nobody reads */
+    int keep;     /* names of code 0 */
 } Parts;
 
 static void copy_names(Parts *parts, const Run *run, size_t readable, const unsigned char *codes,
@@ -548,24 +549,28 @@ static void copy_names(Parts *parts, const Run *run, size_t readable, const unsi
 {
     char *passing = parts->places[0], *refused = parts->places[1], *dump = parts->dump;
     size_t begin = 0, spare = parts->spare;
+    size_t step = parts->keep ? SIZE_MAX : 0;
     for (Py_ssize_t i = 0; i < run->count; i++) {
         unsigned char code = codes[i];
         const char *name = run->text + begin, *ending = endings->texts[code];
         size_t end = end_of(run, i), length = end - begin, more = endings->lengths[code];
+        size_t is_refused = (size_t)0 - (code != 0);
         char *to_passing = (size_t)(parts->limits[0] - passing) >= spare ? passing : dump;
         char *to_refused = (size_t)(parts->limits[1] - refused) >= spare ? refused : dump;
-        if (length <= SHORT && readable - begin >= spare && (code ? to_refused : to_passing) != dump) {
+        int is_roomy = (code ? to_refused : to_passing) != dump;
+        if (length <= SHORT && readable - begin >= spare && is_roomy) {
             /* To both places, and the one stays where it is: no branch depends on the code. */
-            copy_strides(to_passing, name, length + SEPARATOR_LENGTH);
+            if (step)
+                copy_strides(to_passing, name, length + SEPARATOR_LENGTH);
             copy_strides(to_refused, name, length);
             for (size_t done = 0; done < endings->width; done += STRIDE)
                 memcpy(to_refused + length + done, ending + done, STRIDE);
-            passing += code ? 0 : length + SEPARATOR_LENGTH;
-            refused += code ? length + more : 0;
+            passing += ~is_refused & step & (length + SEPARATOR_LENGTH);
+            refused += is_refused & (length + more);
         } else if (code) {
             refused = copy(refused, parts->limits[1], name, length);
             refused = copy(refused, parts->limits[1], ending, more);
-        } else {
+        } else if (step) {
             passing = copy(passing, parts->limits[0], name, length);
             passing = copy(passing, parts->limits[0], "\",\"", SEPARATOR_LENGTH);
         }
@@ -582,8 +587,9 @@ static int measure_parts(const Run *run, const unsigned char *codes, const Endin
     for (Py_ssize_t i = 0; i < run->count; i++) {
         unsigned char code = codes[i];
         size_t end = end_of(run, i), length = end - begin;
-        sizes[0] += code ? 0 : length + SEPARATOR_LENGTH;
-        sizes[1] += code ? length + endings->lengths[code] : 0;
+        size_t is_refused = (size_t)0 - (code != 0); /* all bits or none: a branch would be a guess */
+        sizes[0] += ~is_refused & (length + SEPARATOR_LENGTH);
+        sizes[1] += is_refused & (length + endings->lengths[code]);
         highest = code > highest ? code : highest;
         begin = end + SEPARATOR_LENGTH;
     }
@@ -596,12 +602,13 @@ static PyObject *part(PyObject *module, PyObject *args)
     const char *buffer, *ends;
     const unsigned char *codes;
     Py_ssize_t size, start, ends_size, n_codes, cut;
+    int keep = 1;
     PyObject *tuple, *written[2] = {NULL, NULL}, *result = NULL;
     Run run;
     Endings endings;
     size_t sizes[2];
-    if (!PyArg_ParseTuple(args, "y#ny#y#O!n:part", &buffer, &size, &start, &ends, &ends_size,
-                          &codes, &n_codes, &PyTuple_Type, &tuple, &cut)
+    if (!PyArg_ParseTuple(args, "y#ny#y#O!n|p:part", &buffer, &size, &start, &ends, &ends_size,
+                          &codes, &n_codes, &PyTuple_Type, &tuple, &cut, &keep)
         || open_run(&run, buffer, size, start, ends, ends_size) < 0
         || read_endings(&endings, tuple, cut) < 0)
         return NULL;
@@ -610,10 +617,10 @@ static PyObject *part(PyObject *module, PyObject *args)
         free(endings.memory);
         return NULL;
     }
-    sizes[0] -= sizes[0] ? SEPARATOR_LENGTH : 0;
+    sizes[0] = keep && sizes[0] ? sizes[0] - SEPARATOR_LENGTH : 0;
     sizes[1] -= sizes[1] ? (size_t)cut : 0;
     Parts parts = {.spare = SHORT + 2 * STRIDE + endings.width};
-    parts.dump = malloc(parts.spare);
+    parts.dump = malloc(2 * parts.spare);
     for (int i = 0; i < 2; i++) {
         written[i] = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)sizes[i]);
         if (written[i] == NULL || parts.dump == NULL)
@@ -621,6 +628,11 @@ static PyObject *part(PyObject *module, PyObject *args)
         parts.places[i] = PyBytes_AsString(written[i]);
         parts.limits[i] = parts.places[i] + sizes[i];
     }
+    if (!keep) { /* a place that always has room, and is never written to */
+        parts.places[0] = parts.dump + parts.spare;
+        parts.limits[0] = parts.places[0] + parts.spare;
+    }
+    parts.keep = keep;
     copy_names(&parts, &run, (size_t)(size - start), codes, &endings);
     result = PyTuple_Pack(2, written[0], written[1]);
 done:

@@ -14,11 +14,18 @@ def measure(buffer: bytes, start: int, end: int, /) -> bytes | None:
     """
 
 def part(
-    buffer: bytes, start: int, ends: bytes, codes: bytes, endings: tuple[bytes, ...], cut: int, /
+    buffer: bytes,
+    start: int,
+    ends: bytes,
+    codes: bytes,
+    endings: tuple[bytes, ...],
+    cut: int,
+    keep: bool = ...,
+    /,
 ) -> tuple[bytes, bytes]:
     """The names of code 0 joined by separators, and each other one with endings[code - 1] behind.
 
-    Of the last ending `cut` bytes are left out.
+    Of the last ending `cut` bytes are left out, and without `keep` all names of code 0.
     """
 
 def tally(codes: bytes, /) -> dict[int, int]: ...

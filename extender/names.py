@@ -114,6 +114,10 @@ class NameRun:
         """
         return _engine.part(self, codes, endings, cut)
 
+    def ended(self, codes: bytes, endings: Sequence[bytes], cut: int = 0) -> bytes:
+        """The second of the two alone."""
+        return _engine.part(self, codes, endings, cut, keep=False)[1]
+
 
 class NameTable(Protocol):
     """Name → number, to translate whole runs; see _names.pyi."""
@@ -139,9 +143,9 @@ class Engine(Protocol):
         """See NameRun.known."""
 
     def part(
-        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int
+        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int, *, keep: bool = True
     ) -> tuple[bytes, bytes]:
-        """See NameRun.part."""
+        """See NameRun.part; without `keep` the first of the two may be left out."""
 
     def tally(self, codes: bytes, kinds: int) -> Mapping[int, int]:
         """See tally."""
@@ -175,9 +179,9 @@ class PythonEngine:
         return NameRun(buffer, start, end, count)
 
     def part(
-        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int
+        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int, *, keep: bool = True
     ) -> tuple[bytes, bytes]:
-        first = SEPARATOR.join(compress(run.names, codes.translate(_IS_FIRST)))
+        first = SEPARATOR.join(compress(run.names, codes.translate(_IS_FIRST))) if keep else b""
         chosen = map((b"", *endings).__getitem__, codes.translate(None, b"\0"))
         others = zip(compress(run.names, codes), chosen, strict=True)
         ended = b"".join(chain.from_iterable(others))
@@ -218,11 +222,11 @@ class CompiledEngine(PythonEngine):
         return NameRun(buffer, start, end, count, ends)
 
     def part(
-        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int
+        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int, *, keep: bool = True
     ) -> tuple[bytes, bytes]:
         if run.ends is None:
-            return super().part(run, codes, endings, cut)
-        return compiled.part(run.buffer, run.start, run.ends, codes, tuple(endings), cut)
+            return super().part(run, codes, endings, cut, keep=keep)
+        return compiled.part(run.buffer, run.start, run.ends, codes, tuple(endings), cut, keep)
 
     def tally(self, codes: bytes, kinds: int) -> Mapping[int, int]:
         return compiled.tally(codes)

@@ -181,7 +181,7 @@ class PrioritizeRoute:
             names = names_of(args.nodes)
             scores = self._preferences.scores_of_nodes(own, snapshot, args.nodes.nodes)
         if not snapshot.runtime_classes_synced:
-            scores = Scores(bytes(names.count))
+            scores = Scores.of(bytes(names.count), most=0)
         return encode_scores(names, scores.above_lowest), names.count
 
 

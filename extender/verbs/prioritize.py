@@ -33,38 +33,67 @@ UNKNOWN_COST: Final = -1
 #: The same where costs are bytes.
 _NO_COST: Final = 255
 
-#: For each lowest score, a table that subtracts it from a score.
-_ABOVE: Final = tuple(
-    bytes(max(0, score - lowest) for score in range(MAX_SCORE + 1)).ljust(256, b"\0")
-    for lowest in range(MAX_SCORE + 1)
-)
-
 
 def _cost(served: frozenset[ConstraintKey], own: ConstraintKey | None) -> int:
     return len(served) - (own in served)
 
 
-def _score(cost: int, least: int) -> int:
-    return 0 if cost == UNKNOWN_COST else MAX_SCORE // (1 + max(cost - least, 0))
+@cache
+def _scores_above(least: int) -> bytes:
+    """Scores indexed by cost, where the cheapest node costs `least`; 0 for an unknown node."""
+    known = (MAX_SCORE // (1 + max(cost - least, 0)) for cost in range(_NO_COST))
+    return bytes((*known, 0))
+
+
+@cache
+def _above(least: int, greatest: int) -> bytes:
+    """The same, less the score of the dearest node; 0 for costs that are higher still."""
+    scores = _scores_above(least)
+    return bytes(max(0, score - scores[greatest]) for score in scores)
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """One integer of 0..MAX_SCORE per node of the request, in its order."""
+    """One score of 0..MAX_SCORE per node of the request, in its order.
 
-    scores: bytes
+    costs has what the nodes cost; least and greatest are the lowest and the highest of these, where
+    that of a node that is not known, _NO_COST, is the highest.
+    """
+
+    costs: bytes
+    least: int
+    greatest: int
+
+    @classmethod
+    def of(cls, costs: bytes, most: int) -> Self:
+        """The scores of nodes that cost this, `most` at most, or _NO_COST if they are not known."""
+        # A search for a value stops at the first one; min() would look at every node.
+        least, greatest = 0, most
+        while least <= most and least not in costs:
+            least += 1
+        if least > most:
+            return cls(costs, _NO_COST, _NO_COST)
+        while greatest > least and greatest not in costs:
+            greatest -= 1
+        return cls(costs, least, _NO_COST if _NO_COST in costs else greatest)
 
     @property
-    def above_lowest(self) -> bytes:
-        """Each node's score less the lowest score of the request."""
-        lowest = next((score for score in range(MAX_SCORE + 1) if score in self.scores), 0)
-        return self.scores.translate(_ABOVE[lowest])
+    def scores(self) -> bytes:
+        return self.costs.translate(_scores_above(self.least))
+
+    @property
+    def above_lowest(self) -> bytes | None:
+        """Each node's score less the lowest score of the request; None where all are equal."""
+        table = _above(self.least, self.greatest)
+        return self.costs.translate(table) if table[self.least] else None
 
 
-@cache
-def _scores_above(least: int) -> bytes:
-    """Scores indexed by cost, where the cheapest node costs `least`; 0 for an unknown node."""
-    return bytes((*(_score(cost, least) for cost in range(_NO_COST)), 0))
+def _scores_of(costs: Sequence[int]) -> Scores:
+    """The scores of nodes that cost this, UNKNOWN_COST for unknown ones; the costs may be any."""
+    least = min((cost for cost in costs if cost != UNKNOWN_COST), default=0)
+    # MAX_SCORE above the least, and more, is a score of 0.
+    codes = (_NO_COST if cost == UNKNOWN_COST else min(cost - least, MAX_SCORE) for cost in costs)
+    return Scores.of(bytes(codes), MAX_SCORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +101,20 @@ class CostTable:
     """What a node costs the pods of a class, indexed by shape id; 0 is the unknown node's.
 
     codes are the costs as bytes, with _NO_COST for unknown nodes; None where a cost does not fit
-    into a byte.
+    into a byte. most is the highest cost.
     """
 
     costs: tuple[int, ...]
     codes: bytes | None
+    most: int
 
     @classmethod
     def of(cls, served: Iterable[frozenset[ConstraintKey]], own: ConstraintKey | None) -> Self:
         """served has the constraints that each known shape serves, in the order of shape ids."""
         costs = tuple(_cost(each, own) for each in served)
-        fits = max(costs, default=0) < _NO_COST
-        return cls((UNKNOWN_COST, *costs), bytes((_NO_COST, *costs)) if fits else None)
+        most = max(costs, default=0)
+        codes = bytes((_NO_COST, *costs)) if most < _NO_COST else None
+        return cls((UNKNOWN_COST, *costs), codes, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +141,8 @@ class Preferences:
         """Score nodes of the snapshot by name; own is the pod's RuntimeClass."""
         table = self.cost_table(own, snapshot)
         if table.codes is None:
-            found = snapshot.nodes.translate(names, table.costs)
-            least = min((cost for cost in found if cost != UNKNOWN_COST), default=0)
-            return Scores(bytes(_score(cost, least) for cost in found))
-        found_codes = bytes(snapshot.nodes.translate(names, table.codes))
-        # A search for a value stops at the first one; min() would look at every node.
-        least = next((cost for cost in range(_NO_COST) if cost in found_codes), 0)
-        return Scores(found_codes.translate(_scores_above(least)))
+            return _scores_of(snapshot.nodes.translate(names, table.costs))
+        return Scores.of(bytes(snapshot.nodes.translate(names, table.codes)), table.most)
 
     def scores_of_nodes(
         self, own: RuntimeClass | None, snapshot: Snapshot, nodes: Sequence[Node]
@@ -152,8 +178,7 @@ class Preferences:
                 shape = index.wanted.shape_of(node)
                 cost = known[state] = _cost(index.served_constraints(shape), key)
             costs.append(cost)
-        least = min(costs, default=0)
-        return Scores(bytes(MAX_SCORE // (1 + cost - least) for cost in costs))
+        return _scores_of(costs)
 
     def served_classes(self, snapshot: Snapshot, shape_id: ShapeId) -> Sequence[str]:
         """The names, in order, of the classes that a known node of the shape serves."""

@@ -270,15 +270,15 @@ _NEXT_HOST: Final = b',{"Host":"'
 _SCORES: Final = tuple(b'","Score":%d}' % score + _NEXT_HOST for score in range(1, MAX_SCORE + 1))
 
 
-def encode_scores(names: NameRun, above: bytes) -> Chunks:
+def encode_scores(names: NameRun, above: bytes | None) -> Chunks:
     """HostPriorityList: a bare array of the hosts above the lowest score, in the order asked.
 
-    above has the difference for each name. kube-scheduler adds the scores it receives and nothing
-    for the others (schedule_one.go, prioritizeNodes, v1.36.2).
+    above has the difference for each name, None where all are equal. kube-scheduler adds the
+    scores it receives and nothing for the others (schedule_one.go, prioritizeNodes, v1.36.2).
     """
-    if not any(above):
+    if above is None:
         return [b"[]"]
-    _, listed = names.part(above, _SCORES, cut=len(_NEXT_HOST))
+    listed = names.ended(above, _SCORES, cut=len(_NEXT_HOST))
     return [b'[{"Host":"', listed, b"]"]
 
 

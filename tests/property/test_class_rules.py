@@ -281,7 +281,7 @@ def test_terms_and_conditions_make_a_constraint_set_of_their_own(
     own = data.draw(st.sampled_from([None, *store.snapshot.runtime_classes.values()]))
     run = run_of([node.name for node in nodes])
     by_name = preferences.scores(own, store.snapshot, run)
-    assert by_name == preferences.scores_of_nodes(own, store.snapshot, nodes)
+    assert by_name.scores == preferences.scores_of_nodes(own, store.snapshot, nodes).scores
 
 
 def heard(name: str, version: int, conditions: Iterable[tuple[str, str]]) -> msgspec.Raw:

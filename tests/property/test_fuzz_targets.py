@@ -51,9 +51,9 @@ class Forgetting(names.PythonEngine):
     """Leaves out who is refused."""
 
     def part(
-        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int
+        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int, *, keep: bool = True
     ) -> tuple[bytes, bytes]:
-        return super().part(run, codes, endings, cut)[0], b""
+        return super().part(run, codes, endings, cut, keep=keep)[0], b""
 
 
 def test_a_half_that_answers_something_else_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

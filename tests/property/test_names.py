@@ -88,6 +88,7 @@ def test_a_part_is_joined_and_the_others_have_their_endings(
     others = b"".join(name + endings[code - 1] for name, code in pairs if code)
     expected = (first, others[: max(0, len(others) - cut)])
     assert NameRun.of(found).part(codes, endings, cut) == expected
+    assert NameRun.of(found).ended(codes, endings, cut) == expected[1]
 
 
 @LAW

@@ -230,7 +230,7 @@ def test_both_wire_modes_give_the_same_scores(
     preferences = Preferences(check)
     names = bodies.run_of([node.name for node in nodes])
     by_name = preferences.scores(own, snapshot, names)
-    assert by_name == preferences.scores_of_nodes(own, snapshot, nodes)
+    assert by_name.scores == preferences.scores_of_nodes(own, snapshot, nodes).scores
 
 
 @LAW
