@@ -1,6 +1,7 @@
 """gunicorn with one worker process, and in it an event loop for each listener."""
 
 import asyncio
+import gc
 import logging
 import math
 import os
@@ -91,6 +92,7 @@ class _Arbiter(Arbiter):  # type: ignore[misc]  # gunicorn ships no types
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         self.app.forget()
+        gc.collect()
         give_back_freed_memory()
         return pid
 
@@ -231,6 +233,7 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no t
         sys.setswitchinterval(SWITCH_SECONDS)
         options = self._options
         running = self._start()
+        gc.collect()
         give_back_freed_memory()
         if options.tls_cert_file:
             tls = TlsContext(

@@ -7,7 +7,6 @@ fifths of its time (`make bench`, docs/performance.md).
 
 import contextlib
 import ctypes
-import gc
 from typing import Final
 
 # malloc.h of glibc 2.31 to 2.42.
@@ -33,7 +32,10 @@ def keep_freed_memory() -> bool:
 
 
 def give_back_freed_memory() -> None:
-    """Return free memory to the kernel, after work that needed much more than what is kept."""
-    gc.collect()
+    """Return free memory to the kernel, after work that needed much more than what is kept.
+
+    Without a garbage collection, which would keep all threads waiting: what requests take is free
+    once they are answered.
+    """
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

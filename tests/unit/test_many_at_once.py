@@ -1,0 +1,145 @@
+"""What comes by the thousand, or is as large as can be, does not keep a request waiting."""
+
+import asyncio
+import contextlib
+import gc
+import socket
+import tracemalloc
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from extender.http.all_connections import (
+    ACCEPTS_A_TURN,
+    ENDS_A_TURN,
+    GIVE_BACK_SECONDS,
+    WORTH_GIVING_BACK,
+    Connections,
+    Limits,
+    Listener,
+)
+from extender.http.connection import Connection
+from extender.http.exchange import Answer, Request
+from extender.http.routing import Threads, VerbRoute
+from extender.wire.bodies import BadRequestError
+from extender.wire.filter_bodies import QUICK_NAMES_BYTES, decode_args
+from extender.wire.preempt_bodies import decode_preemption_args
+from tests.conversing import Recorder
+
+CROWD = 100
+
+
+@contextlib.contextmanager
+def crowd(address: tuple[str, int]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for _ in range(CROWD):
+            stack.enter_context(contextlib.closing(socket.create_connection(address)))
+        yield
+
+
+def test_a_crowd_is_accepted_and_ended_some_in_each_turn_of_the_loop() -> None:
+    asyncio.run(accept_and_end_a_crowd())
+
+
+async def accept_and_end_a_crowd() -> None:
+    loop = asyncio.get_running_loop()
+    limits = Limits(2**20, 2**20, request_seconds=1.0)
+    connections = Connections(Recorder(), limits, loop)
+    end, counts = asyncio.Event(), [0]
+
+    def each_turn() -> None:
+        counts.append(len(connections))
+        if not end.is_set():
+            loop.call_soon(each_turn)
+        if counts[-1] == 0 and max(counts) == CROWD:
+            end.set()
+
+    listener = socket.create_server(("127.0.0.1", 0), backlog=CROWD)
+    with crowd(listener.getsockname()):
+        each_turn()
+        await Listener(listener, connections).serve(end)
+    steps = [then - before for before, then in pairwise(counts)]
+    assert max(counts) == CROWD
+    # A turn of ours may fall between any two of the loop's.
+    assert max(steps) <= 2 * ACCEPTS_A_TURN
+    assert -min(steps) <= 2 * ENDS_A_TURN
+
+
+def test_memory_is_given_back_from_time_to_time_and_not_after_each_large_body() -> None:
+    loop = asyncio.new_event_loop()
+    now = 0.0
+    connections = Connections(Recorder(), Limits(2**30, 2**30), loop)
+    connections.now = lambda: now
+    conn = Connection(connections, 0)
+
+    given_back = []
+    for _ in range(3):
+        connections.hold(conn, WORTH_GIVING_BACK)
+        given_back.append(connections.has_released)
+        connections.hold(conn, 0)
+        given_back.append(connections.has_released)
+    now += GIVE_BACK_SECONDS
+    given_back += [connections.has_released, connections.has_released]
+    assert given_back == [False, True, False, False, False, False, True, False]
+    loop.close()
+
+
+class _Times:
+    def succeeded(self, nodes: int, seconds: float) -> None: ...
+    def failed(self, status: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("size", "collects"),
+    [
+        pytest.param(10, True, id="a small body, on the event loop"),
+        pytest.param(QUICK_NAMES_BYTES + 1, False, id="a large one, in a thread"),
+    ],
+)
+def test_nothing_is_collected_while_a_large_body_is_decoded(size: int, collects: bool) -> None:
+    seen: list[bool] = []
+
+    def verb(body: bytes, *, patient: bool = True) -> tuple[list[bytes], int]:
+        seen.append(gc.isenabled())
+        if len(seen) == 1:
+            raise BadRequestError("once")
+        return [b""], 0
+
+    async def ask() -> None:
+        threads = Threads.of(1)
+        route = VerbRoute(verb, _Times(), threads)
+        for _ in range(2):
+            answer = route(Request(b"POST", b"/filter", [], [b"x" * size], size))
+            if not isinstance(answer, Answer):
+                await answer
+            assert gc.isenabled()
+        threads.stop()
+
+    asyncio.run(ask())
+    assert seen == [collects] * 2
+
+
+@pytest.mark.parametrize("read", [decode_args, decode_preemption_args])
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'{"Pod":{},"Nodes":{"items":[' + b"[]," * 300_000 + b"[]]}}", id="nodes"),
+        pytest.param(b'{"Pod":{},"NodeNames":[' + b'"a",' * 300_000 + b"1]}", id="names"),
+        pytest.param(b'{"Pod":{},"NodeNameToVictims":{' + b'"a":1,' * 300_000 + b'"":1}}', id="v"),
+    ],
+)
+def test_what_is_refused_is_freed_without_a_collection(read: object, body: bytes) -> None:
+    assert callable(read)
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            with pytest.raises(BadRequestError):
+                read(body)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert held < len(body) / 4
