@@ -19,9 +19,9 @@ from extender.http.known_heads import KnownHeads
 _LOG: Final = logging.getLogger(__name__)
 
 #: How many connections are accepted, and how many are ended, in one turn of the loop: each takes
-#: some 20 and 5 µs, and a thousand may come at once.
+#: some 20 to 40 µs, and a thousand may come at once.
 ACCEPTS_A_TURN: Final = 8
-ENDS_A_TURN: Final = 32
+ENDS_A_TURN: Final = 8
 
 #: How often deadlines are checked, and the most that one is overdue; seconds.
 SWEEP_SECONDS: Final = 0.25

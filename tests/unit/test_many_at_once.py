@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import socket
+import threading
 import tracemalloc
 from collections.abc import Iterator
 from itertools import pairwise
@@ -21,7 +22,7 @@ from extender.http.all_connections import (
 )
 from extender.http.connection import Connection
 from extender.http.exchange import Answer, Request
-from extender.http.routing import Threads, VerbRoute
+from extender.http.routing import SHORT_BYTES, Threads, VerbRoute
 from extender.wire.bodies import BadRequestError
 from extender.wire.filter_bodies import QUICK_NAMES_BYTES, decode_args
 from extender.wire.preempt_bodies import decode_preemption_args
@@ -118,6 +119,31 @@ def test_nothing_is_collected_while_a_large_body_is_decoded(size: int, collects:
 
     asyncio.run(ask())
     assert seen == [collects] * 2
+
+
+def test_of_long_answers_that_are_asked_for_at_once_most_are_made_in_a_thread() -> None:
+    threads_of: list[str] = []
+
+    def verb(body: bytes, *, patient: bool = True) -> tuple[list[bytes], int]:
+        threads_of.append(threading.current_thread().name)
+        sum(range(100_000))  # some milliseconds
+        return [b""], 0
+
+    async def ask(size: int, times: int) -> int:
+        """How many were answered on the event loop."""
+        threads_of.clear()
+        threads = Threads.of(1)
+        route = VerbRoute(verb, _Times(), threads, lambda body: verb(body))
+        asked = [route(Request(b"POST", b"/filter", [], [b"x" * size], size)) for _ in range(times)]
+        for answer in asked:
+            if not isinstance(answer, Answer):
+                await answer
+        threads.stop()
+        return threads_of.count(threading.current_thread().name)
+
+    assert asyncio.run(ask(SHORT_BYTES, 20)) == 20
+    assert asyncio.run(ask(SHORT_BYTES + 1, 20)) == 1
+    assert asyncio.run(ask(QUICK_NAMES_BYTES + 1, 20)) == 0
 
 
 @pytest.mark.parametrize("read", [decode_args, decode_preemption_args])
