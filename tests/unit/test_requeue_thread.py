@@ -98,7 +98,8 @@ def requeueing(
     refused: RefusedPods | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[RefusedPods]:
-    refused = refused or RefusedPods(time.monotonic, keep_requirements=True)
+    if refused is None:  # one without pods is false
+        refused = RefusedPods(time.monotonic, keep_requirements=True)
     requeue = Requeue(store, refused, Policy(), api, lambda: None, clock=clock)
     requeue.start()
     try:
