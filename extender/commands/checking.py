@@ -27,11 +27,7 @@ from extender.commands.arguments import (
     source_of,
 )
 from extender.commands.checking_files import FILE_OUTPUTS, add_check_file_flags, check_files
-from extender.commands.cluster_state import (
-    ClusterState,
-    has_cluster,
-    load_cluster,
-)
+from extender.commands.cluster_state import ClusterState, has_cluster, load_cluster
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, print_answer, warn
 from extender.commands.probing import probe
 from extender.commands.usage import counted

@@ -16,12 +16,7 @@ from extender.commands.arguments import Command
 from extender.commands.given_files import add_file_flags, read_given
 from extender.commands.output import EXIT_DOES_NOT_FIT, EXIT_FITS, json_text, warn
 from extender.commands.progress import showing
-from extender.commands.surroundings import (
-    subject_of,
-    surroundings_of,
-    template_in,
-    unreadable,
-)
+from extender.commands.surroundings import subject_of, surroundings_of, template_in, unreadable
 from extender.decoding.decoder import DecodeError
 from extender.flags import CommandParser, UsageError
 from extender.printable import printable

@@ -53,9 +53,10 @@ def surroundings_of(
 
     nodes and rules: whether these are needed. Raises UsageError.
     """
-    brought, source = Manifests(), source_of(flags)
+    brought = Manifests()
     for file in files:
         _take_surroundings(file, brought)
+    source = source_of(flags)
     if (brought.runtime_classes or brought.nodes) and not source.is_given and not has_cluster():
         state = state_of(brought)
         for warning in brought.warnings:

@@ -18,10 +18,7 @@ from extender.http.forms import form_text
 from extender.http.overview_page import OverviewPage
 from extender.http.service import Service
 from extender.http.templating import asked_text, page, page_of
-from extender.printing.debug_documents import (
-    class_nodes_document,
-    states_of,
-)
+from extender.printing.debug_documents import class_nodes_document, states_of
 from extender.verbs.class_nodes import ClassNodes, nodes_of_class
 from extender.verbs.pools import Pool
 from extender.wire.explain_bodies import ExplainArgs
