@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Raw, Struct
 
@@ -35,6 +35,9 @@ from extender.using_objects import PlacedPod, Workload
 from extender.validation.name_rules import validate_node_name
 from extender.validation.overhead import unreadable_amount
 from extender.validation.runtimeclass_rules import validate_runtimeclass
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 #: The depth of Lists within Lists; kubectl prints one level, and each further level is read again.
 MAX_LISTS: Final = 8
@@ -89,11 +92,12 @@ class Manifests:
         )
         return not any(found) and not (self.uses and self.uses.workloads)
 
-    def tell_twice(self, named: str) -> None:
-        """Warn of objects with one name, once a name, however many there are."""
-        if named not in self._twice:
+    def put(self, into: dict[K, T], key: K, value: T, named: str) -> None:
+        """Keep an object; warn of several with one name, once a name, however many there are."""
+        if key in into and named not in self._twice:
             self._twice.add(named)
             self.warnings.append(f"{named} is there more than once; the last one counts")
+        into[key] = value
 
     def check_amounts(self, allocatable: bytes) -> None:
         """Raises DecodeError where a node's status.allocatable can't be read."""
@@ -211,9 +215,7 @@ def _take_node(document: Raw, loaded: Manifests) -> None:
     errors = validate_node_name(node.name)
     if errors:
         raise ManifestError(f"{_named('Node', node.name)}: {errors[0].text}")
-    if node.name in loaded.nodes:
-        loaded.tell_twice(_named("Node", node.name))
-    loaded.nodes[node.name] = node
+    loaded.put(loaded.nodes, node.name, node, _named("Node", node.name))
     if loaded.uses is not None:
         if is_ready(decode(document, RawNodeState)):
             loaded.uses.not_ready.discard(node.name)
@@ -228,17 +230,14 @@ def _take_runtime_class(document: Raw, loaded: Manifests) -> None:
         text = unreadable_amount(errors[0], plain) or errors[0].text
         raise ManifestError(f"{_named('RuntimeClass', _name_of(document))}: {text}")
     runtime_class = runtime_class_of(convert(plain, RawRuntimeClass))
-    if runtime_class.name in loaded.runtime_classes:
-        loaded.tell_twice(_named("RuntimeClass", runtime_class.name))
-    loaded.runtime_classes[runtime_class.name] = runtime_class
+    name = runtime_class.name
+    loaded.put(loaded.runtime_classes, name, runtime_class, _named("RuntimeClass", name))
 
 
 def _take_pod(document: Raw, loaded: Manifests) -> None:
     pod = explained_pod(document)
     key = f"{pod.namespace or 'default'}/{pod.name}"
-    if key in loaded.pods:
-        loaded.tell_twice(_named("Pod", key))
-    loaded.pods[key] = pod
+    loaded.put(loaded.pods, key, pod, _named("Pod", key))
     if loaded.uses is not None:
         loaded.uses.pods[key] = placed_pod_of(decode(document, RawPlacedPod, "Pod"))
     if loaded.subjects is not None:
@@ -273,9 +272,7 @@ def _take_template(
 ) -> None:
     pod = template_pod_of(decode(document, RawWorkload), kind)
     key = f"{pod.namespace or 'default'}/{pod.name}"
-    if (kind, key) in templates:
-        loaded.tell_twice(_named(kind, key))
-    templates[kind, key] = pod
+    loaded.put(templates, (kind, key), pod, _named(kind, key))
 
 
 def _take_namespace(document: Raw, loaded: Manifests) -> None:
