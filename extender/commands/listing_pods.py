@@ -4,7 +4,6 @@ import argparse
 import sys
 from typing import Final
 
-from extender.cluster.pods_and_workloads import FoundPod
 from extender.commands.arguments import (
     PLUGIN,
     Command,
@@ -85,35 +84,31 @@ def _rows(
     reason_of = pending_reasons(why)
     rows: list[PodRow] = []
 
-    def take(found: FoundPod) -> None:
-        pod = found.placed
-        name = pod.runtime_class_name
-        if runtime_class is not None and name != runtime_class:
-            return
-        if not name and not pod.features and (pod.node or State.PENDING not in wanted):
-            return
-        verdict, reason = placement.judge(pod)
-        if wanted and verdict not in wanted:
-            return
-        if verdict is State.PENDING:
-            reason = reason_of(found.explained())
-        of_pod = snapshot.runtime_classes.get(name)
-        rows.append(
-            PodRow(
-                sys.intern(pod.namespace),
-                pod.name,
-                sys.intern(name),
-                of_pod.handler if of_pod else "",
-                sys.intern(pod.node),
-                verdict,
-                sys.intern(reason),
-            )
-        )
-
     pending = wanted == {State.PENDING}
     with counted(state.inventory.pods(namespace, pending=pending)) as pods:
         for found in pods:
-            take(found)
+            pod, name = found.placed, found.placed.runtime_class_name
+            if runtime_class is not None and name != runtime_class:
+                continue
+            if not name and not pod.features and (pod.node or State.PENDING not in wanted):
+                continue
+            verdict, reason = placement.judge(pod)
+            if wanted and verdict not in wanted:
+                continue
+            if verdict is State.PENDING:
+                reason = reason_of(found.explained())
+            of_pod = snapshot.runtime_classes.get(name)
+            rows.append(
+                PodRow(
+                    sys.intern(pod.namespace),
+                    pod.name,
+                    sys.intern(name),
+                    of_pod.handler if of_pod else "",
+                    sys.intern(pod.node),
+                    verdict,
+                    sys.intern(reason),
+                )
+            )
     return rows
 
 
