@@ -24,6 +24,7 @@
 #define SEPARATOR_LENGTH 3 /* "," with its quotes */
 #define BATCH 32           /* names whose slots are fetched from memory at the same time */
 #define MAX_CODES 256
+#define LONG_WALK (1 << 20) /* bytes of names that take longer than to let other threads run */
 #define MIN_SLOTS 16
 #define HUGE_PAGE ((size_t)1 << 21)
 
@@ -336,7 +337,10 @@ static PyObject *measure(PyObject *module, PyObject *args)
     if (ends == NULL)
         return PyErr_NoMemory();
     PyObject *result = NULL;
+    PyThreadState *released = length >= LONG_WALK ? PyEval_SaveThread() : NULL;
     Py_ssize_t count = find_ends(buffer + start, length, ends);
+    if (released != NULL)
+        PyEval_RestoreThread(released);
     if (count >= 0) {
         result = PyBytes_FromStringAndSize((const char *)ends,
                                            count * (Py_ssize_t)sizeof(uint32_t));
@@ -360,6 +364,11 @@ static uint32_t end_of(const Run *run, Py_ssize_t i)
     uint32_t end;
     memcpy(&end, run->ends + (size_t)i * sizeof(end), sizeof(end));
     return end;
+}
+
+static int is_long(const Run *run)
+{
+    return run->count && end_of(run, run->count - 1) >= LONG_WALK;
 }
 
 /* Checks what every walk relies on: names come one behind the other, with room for a separator in
@@ -452,6 +461,8 @@ static PyObject *table_translate(NameTable *table, PyObject *args)
     char *answers = PyBytes_AsString(result);
     Batch batches[2];
     size_t begin = 0;
+    /* Whoever looks up holds the snapshot, whose table is not changed before it is let go. */
+    PyThreadState *released = is_long(&run) ? PyEval_SaveThread() : NULL;
     fetch_slots(table, &run, 0, &begin, &batches[0]);
     for (Py_ssize_t done = 0; done < run.count; done += BATCH) {
         const Batch *batch = &batches[done / BATCH & 1];
@@ -463,6 +474,8 @@ static PyObject *table_translate(NameTable *table, PyObject *args)
             answers[done + i] = codes[id < (uint64_t)n_codes ? id : 0];
         }
     }
+    if (released != NULL)
+        PyEval_RestoreThread(released);
     return result;
 }
 
@@ -612,7 +625,11 @@ static PyObject *part(PyObject *module, PyObject *args)
         || open_run(&run, buffer, size, start, ends, ends_size) < 0
         || read_endings(&endings, tuple, cut) < 0)
         return NULL;
-    if (n_codes != run.count || !measure_parts(&run, codes, &endings, sizes)) {
+    PyThreadState *released = is_long(&run) ? PyEval_SaveThread() : NULL;
+    int is_sound = n_codes == run.count && measure_parts(&run, codes, &endings, sizes);
+    if (released != NULL)
+        PyEval_RestoreThread(released);
+    if (!is_sound) {
         PyErr_SetString(PyExc_ValueError, "there must be a code with an ending for each name");
         free(endings.memory);
         return NULL;
@@ -633,7 +650,10 @@ static PyObject *part(PyObject *module, PyObject *args)
         parts.limits[0] = parts.places[0] + parts.spare;
     }
     parts.keep = keep;
+    released = is_long(&run) ? PyEval_SaveThread() : NULL;
     copy_names(&parts, &run, (size_t)(size - start), codes, &endings);
+    if (released != NULL)
+        PyEval_RestoreThread(released);
     result = PyTuple_Pack(2, written[0], written[1]);
 done:
     Py_XDECREF(written[0]);

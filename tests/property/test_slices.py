@@ -1,21 +1,24 @@
 """JSON that is decoded a slice at a time is what it would be in one piece, and refused alike."""
 
+import contextlib
 import json
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import TypeVar
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
 from extender.decoding.decoder import DecodeError, decode
+from extender.names import NameRun, NodeIndex
 from extender.serving.gunicorn_worker import SWITCH_SECONDS
+from extender.shape import ShapeId
 from extender.wire import slices
 from extender.wire.bodies import BadRequestError, top_level
 from extender.wire.filter_bodies import decode_args
@@ -115,6 +118,14 @@ def test_the_fields_of_a_body_are_the_same(text: bytes, change: tuple[int, int, 
         assert in_slices == tried(fields)
 
 
+def is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def checked(text: bytes) -> bool:
     slices.check(text, "x")
     return True
@@ -124,6 +135,8 @@ def checked(text: bytes) -> bool:
 @given(st.one_of(arrays, objects, st.builds(written, values, spaces)), changes)
 def test_what_nobody_reads_is_checked_alike(text: bytes, change: tuple[int, int, bytes]) -> None:
     text = changed(text, change)
+    # Elsewhere: a body is refused that is not, whatever else is wrong with it.
+    assume(is_utf8(text))
     is_json = tried(lambda: decode(text, Raw)) is not None
     assert (tried(partial(checked, text)) is not None) == is_json
 
@@ -136,12 +149,7 @@ def test_searching_counting_and_checking_the_encoding_are_the_same(
     assert slices.find(text, part) == text.find(part)
     assert slices.count(text, part[:1]) == text.count(part[:1])
     assert slices.is_ascii(text) == text.isascii()
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        with pytest.raises(UnicodeDecodeError):
-            slices.check_utf8(text)
-    else:
+    with contextlib.nullcontext() if is_utf8(text) else pytest.raises(UnicodeDecodeError):
         slices.check_utf8(text)
 
 
@@ -159,23 +167,25 @@ def test_arrays_in_arrays_without_end_are_refused_and_not_searched_for_each_leve
 
 def longest_turn(attempt: Callable[[], object]) -> float:
     """Milliseconds of processor time that the attempt takes before another thread has its turn."""
-    ended = threading.Event()
+    begun, ended, looked = threading.Event(), threading.Event(), threading.Event()
+    clocks: list[int] = []
 
     def run() -> None:
+        clocks.append(time.pthread_getcpuclockid(threading.get_ident()))
+        begun.set()
         tried(attempt)
         ended.set()
+        looked.wait()  # a thread that is gone has no clock
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert thread.ident is not None
-    clock = time.pthread_getcpuclockid(thread.ident)
-    longest = before = 0.0
+    begun.wait()
+    longest, before = 0.0, time.clock_gettime(clocks[0])
     while not ended.is_set():
-        try:
-            now = time.clock_gettime(clock)
-        except OSError:  # it has just ended
-            break
+        now = time.clock_gettime(clocks[0])
         longest, before = max(longest, now - before), now
+    longest = max(longest, time.clock_gettime(clocks[0]) - before)
+    looked.set()
     thread.join()
     return 1000 * longest
 
@@ -199,10 +209,32 @@ _VICTIMS = repeated(
 )
 
 
+@lru_cache
+def cluster() -> NodeIndex:
+    """So many nodes that each look-up waits for the memory."""
+    return NodeIndex([(b"node-%07d" % (3 * number), ShapeId(1)) for number in range(300_000)])
+
+
+def filtered(body: bytes) -> object:
+    args = decode_args(body)
+    assert isinstance(args.nodes, NameRun)
+    codes = cluster().translate(args.nodes, b"\1\0")
+    assert isinstance(codes, bytes)
+    return args.nodes.part(codes, [b"x" * 90])
+
+
+_AS_GO_WRITES = (
+    b'{"Pod":{"metadata":{}},"Nodes":null,"NodeNames":['
+    + b",".join(b'"node-%07d"' % number for number in range(900_000))
+    + b"]}"
+)
+
+
 @pytest.mark.skipif(not slices.IS_COMPILED, reason="without it such bodies are decoded whole")
 @pytest.mark.parametrize(
     "attempt",
     [
+        pytest.param(partial(filtered, _AS_GO_WRITES), id="names as kube-scheduler writes them"),
         pytest.param(partial(decode_args, _NAMES), id="names"),
         pytest.param(partial(decode_args, _NODES), id="nodes"),
         pytest.param(partial(decode_args, _UNREAD), id="what nobody reads"),
