@@ -209,7 +209,7 @@ class PythonEngine:
 class CompiledEngine(PythonEngine):
     """With the compiled part; runs without `ends`, as those with escapes, in Python."""
 
-    quick_bytes = 2**22
+    quick_bytes = 2**23
 
     def read(self, buffer: bytes, start: int, end: int) -> NameRun | None:
         ends = compiled.measure(buffer, start, end)

@@ -23,11 +23,13 @@ from extender.wire.bodies import encode
 
 def create_app(service: Service, threads: Threads) -> Application:
     """The main listener's application."""
-    of_verb, preempt = service.metrics.of_verb, PreemptRoute(service)
+    of_verb, ahead = service.metrics.of_verb, service.scores_ahead.work
+    verbs = FilterRoute(service), PrioritizeRoute(service), PreemptRoute(service)
+    filters, prioritizes, preempts = verbs
     routes = {
-        b"/filter": VerbRoute(FilterRoute(service), of_verb("filter"), threads),
-        b"/prioritize": VerbRoute(PrioritizeRoute(service), of_verb("prioritize"), threads),
-        b"/preempt": VerbRoute(preempt, of_verb("preempt"), threads, preempt.quickly),
+        b"/filter": VerbRoute(filters, of_verb("filter"), threads, filters.quickly, ahead),
+        b"/prioritize": VerbRoute(prioritizes, of_verb("prioritize"), threads, prioritizes.quickly),
+        b"/preempt": VerbRoute(preempts, of_verb("preempt"), threads, preempts.quickly),
     }
     pages = _pages(service, threads)
     return _router({**routes, **_probes(service, threads)}, pages, threads, service.metrics)

@@ -15,7 +15,7 @@ import asyncio
 import enum
 import math
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, cast
 
@@ -67,6 +67,7 @@ class Connection(asyncio.Protocol):
         # Nothing more is read: the client has closed its side, or was refused.
         self._deaf = False
         self._keep_alive = True
+        self._afterwards: Callable[[], None] | None = None
         self._reader = RequestReader(self._requests, connections.limits.max_body_bytes)
         # Bytes of answers that the client has not taken yet.
         self._unread = 0
@@ -245,6 +246,7 @@ class Connection(asyncio.Protocol):
         self.served = True
         self._reader.queued -= request.size
         self._keep_alive = request.keep_alive and not self._all.stopping
+        self._afterwards = answer.afterwards
         size = sum(map(len, answer.chunks))
         head = answer.head(self._all.date, size, keep_alive=self._keep_alive)
         if request.method == b"HEAD":
@@ -287,6 +289,9 @@ class Connection(asyncio.Protocol):
     def _rest(self) -> None:
         """The answer is sent: go on with what was received meanwhile, or wait."""
         self._unread = 0
+        if self._afterwards is not None:
+            self._all.loop.call_soon(self._afterwards)
+            self._afterwards = None
         if self.held or self._reader.queued or self._reader.received:
             self._count()
         if not self._keep_alive or (self._deaf and not self._requests):

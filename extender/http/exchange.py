@@ -1,6 +1,6 @@
 """A request and its answer, as the connection and the applications hand them to each other."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
@@ -53,12 +53,16 @@ class Request:
 
 @dataclass(slots=True)
 class Answer:
-    """An answer whose body is complete; chunks are sent one after the other, not copied."""
+    """An answer whose body is complete; chunks are sent one after the other, not copied.
+
+    afterwards is called on the event loop when the client has taken the answer.
+    """
 
     chunks: Sequence[bytes | memoryview]
     status: int = 200
     content_type: bytes = JSON
     headers: Sequence[Header] = ()
+    afterwards: Callable[[], None] | None = None
 
     def head(self, date: bytes, size: int, *, keep_alive: bool) -> bytes:
         """The status line and the headers. date is the Date header's value, size the body's."""

@@ -127,7 +127,8 @@ class VerbRoute:
     """The route of a verb: times and counts requests, and answers errors.
 
     quickly makes those answers that take a few milliseconds at most, on the event loop; all others
-    are made in a thread. Without it that is told by the body's size and beginning.
+    are made in a thread. Without it that is told by the body's size. afterwards gives what is to be
+    done once the answer has been sent.
     """
 
     methods: Final = (b"POST",)
@@ -138,11 +139,13 @@ class VerbRoute:
         times: VerbTimes,
         threads: Threads,
         quickly: Callable[[bytes], Answered | None] | None = None,
+        afterwards: Callable[[], Callable[[], None] | None] = lambda: None,
     ) -> None:
         self._verb = verb
         self._times = times
         self._threads = threads
         self._quickly = quickly or self._if_quick
+        self._afterwards = afterwards
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         began = time.perf_counter()
@@ -157,12 +160,14 @@ class VerbRoute:
             return self._failed(error)
         if answered is None:
             return self._later(self._threads.large, request, began, patient=False)
-        chunks, nodes = answered
-        seconds = time.perf_counter() - began
         if size > SHORT_BYTES:
-            rest.until = began + 2 * seconds
-        self._times.succeeded(nodes, seconds)
-        return Answer(chunks)
+            rest.until = 2 * time.perf_counter() - began
+        return self._succeeded(answered, began)
+
+    def _succeeded(self, answered: Answered, began: float) -> Answer:
+        chunks, nodes = answered
+        self._times.succeeded(nodes, time.perf_counter() - began)
+        return Answer(chunks, afterwards=self._afterwards())
 
     def _if_quick(self, body: bytes) -> Answered | None:
         return self._verb(body, patient=False) if is_quick(body) else None
@@ -173,13 +178,12 @@ class VerbRoute:
         loop = asyncio.get_running_loop()
         try:
             work = self._wait if patient else self._work_long
-            chunks, nodes = await loop.run_in_executor(pool, work, request)
+            answered = await loop.run_in_executor(pool, work, request)
         except WouldWaitError:
             return await self._later(self._threads.waiting, request, began, patient=True)
         except Exception as error:
             return self._failed(error)
-        self._times.succeeded(nodes, time.perf_counter() - began)
-        return Answer(chunks)
+        return self._succeeded(answered, began)
 
     def _wait(self, request: Request) -> Answered:
         return self._verb(request.body, patient=True)

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from extender.admission.namespace_rules import NamespaceRules
 from extender.http.health import Health
+from extender.http.scores_ahead import ScoresAhead
 from extender.metrics import Metrics
 from extender.objects import Pod, RuntimeClass
 from extender.predicates.node_checks import Policy
@@ -92,6 +93,11 @@ class Service:
     def preferences(self) -> Preferences:
         """What nodes cost; shared by prioritize and explain."""
         return Preferences(self.policy.handler_check)
+
+    @cached_property
+    def scores_ahead(self) -> ScoresAhead:
+        """The scores that are asked for next; shared by filter and prioritize."""
+        return ScoresAhead(self.source, self.preferences)
 
     @cached_property
     def support(self) -> Support:

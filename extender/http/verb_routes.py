@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from extender.http.scores_ahead import score_names
 from extender.http.service import Service, no_node_events
 from extender.metrics import class_label
 from extender.names import NameRun
@@ -21,16 +22,17 @@ from extender.verbs.filter import (
     look_again,
 )
 from extender.verbs.preempt import keeps_victims
-from extender.verbs.prioritize import Scores
 from extender.wire.bodies import Chunks, PodText, with_uses
 from extender.wire.filter_bodies import (
     Args,
     decode_args,
+    decode_args_quickly,
     encode_filter_error,
     encode_filtered_names,
     encode_filtered_nodes,
     encode_passed_all,
     encode_scores,
+    is_long_answer,
     names_of,
 )
 from extender.wire.node_items import NodeItems
@@ -64,33 +66,47 @@ class FilterRoute:
         args = decode_args(body, self._service.seen_nodes, self._service.last_pod)
         return self._answer(args, patient), args.nodes.count
 
+    def quickly(self, body: bytes) -> tuple[Chunks, int] | None:
+        """The answer if it takes a few milliseconds at most, whatever the body is."""
+        args = decode_args_quickly(body, self._service.seen_nodes, self._service.last_pod)
+        return None if args is None else (self._answer(args, patient=False), args.nodes.count)
+
     def _answer(self, args: Args, patient: bool) -> Chunks:
-        pod = args.pod
+        pod, nodes = args.pod, args.nodes
         if pod.is_unconstrained:
-            return encode_passed_all(args.nodes)
+            if isinstance(nodes, NameRun) and nodes.count > 1:
+                self._service.scores_ahead.filtered(args, lambda: nodes)
+            return encode_passed_all(nodes)
         try:
             runtime_class, snapshot = self._service.resolve(pod, patient=patient)
             if _limits_uses(runtime_class):
                 pod = with_uses(pod, args.text)
-            if isinstance(args.nodes, NameRun):
-                return self._names(pod, runtime_class, snapshot, args.nodes, patient)
-            return self._described(pod, runtime_class, args.nodes)
+            if not isinstance(nodes, NameRun):
+                return self._described(pod, runtime_class, nodes)
+            result = self._filter_names(pod, runtime_class, snapshot, nodes, patient)
+            if not patient and is_long_answer(nodes, result):
+                raise WouldWaitError
+            chunks, left = encode_filtered_names(nodes, result)
+            if result.passing > 1:
+                ahead = self._service.scores_ahead
+                ahead.filtered(args, lambda: NameRun.read(left, 0, len(left)))
+            return chunks
         except UndecidedError as error:
-            return encode_filter_error(args.nodes, str(error))
+            return encode_filter_error(nodes, str(error))
 
     def _described(self, pod: Pod, runtime_class: RuntimeClass | None, nodes: NodeItems) -> Chunks:
         result = filter_nodes(pod, runtime_class, nodes.nodes, self._service.policy)
         self._note(pod, result)
         return encode_filtered_nodes(nodes, names_of(nodes), result)
 
-    def _names(
+    def _filter_names(
         self,
         pod: Pod,
         runtime_class: RuntimeClass | None,
         snapshot: Snapshot,
         names: NameRun,
         patient: bool,
-    ) -> Chunks:
+    ) -> FilterResult:
         if not snapshot.nodes_synced:
             raise not_synced("nodes")
         policy = self._service.policy
@@ -104,7 +120,7 @@ class FilterRoute:
             newer = self._with_class(pod, self._newer(pod, snapshot, result, tried_before))
             result = look_again(result, pod, newer, names, policy)
         self._note(pod, result)
-        return encode_filtered_names(names, result)
+        return result
 
     def _with_class(
         self, pod: Pod, snapshots: Iterable[Snapshot]
@@ -167,22 +183,30 @@ class PrioritizeRoute:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._preferences = service.preferences
 
     def __call__(self, body: bytes, *, patient: bool = True) -> tuple[Chunks, int]:
-        args = decode_args(body, self._service.seen_nodes, self._service.last_pod)
-        snapshot = self._service.source.snapshot
-        # The filter has looked for a missing class a moment ago; the scores need not.
-        own = snapshot.runtime_classes.get(args.pod.runtime_class_name)
-        if isinstance(args.nodes, NameRun):
-            names = args.nodes
-            scores = self._preferences.scores(own, snapshot, names)
-        else:
-            names = names_of(args.nodes)
-            scores = self._preferences.scores_of_nodes(own, snapshot, args.nodes.nodes)
-        if not snapshot.runtime_classes_synced:
-            scores = Scores.of(bytes(names.count), most=0)
-        return encode_scores(names, scores.above_lowest), names.count
+        service = self._service
+        ready = service.scores_ahead.answer(body)
+        return ready or self._answer(decode_args(body, service.seen_nodes, service.last_pod))
+
+    def quickly(self, body: bytes) -> tuple[Chunks, int] | None:
+        """The answer if it takes a few milliseconds at most, whatever the body is."""
+        service = self._service
+        ready = service.scores_ahead.answer(body)
+        if ready is not None:
+            return ready
+        args = decode_args_quickly(body, service.seen_nodes, service.last_pod)
+        return None if args is None else self._answer(args)
+
+    def _answer(self, args: Args) -> tuple[Chunks, int]:
+        pod, nodes = args.pod, args.nodes
+        snapshot, preferences = self._service.source.snapshot, self._service.preferences
+        if isinstance(nodes, NameRun):
+            return score_names(pod, nodes, snapshot, preferences), nodes.count
+        own = snapshot.runtime_classes.get(pod.runtime_class_name)
+        scores = preferences.scores_of_nodes(own, snapshot, nodes.nodes)
+        above = scores.above_lowest if snapshot.runtime_classes_synced else None
+        return encode_scores(names_of(nodes), above), nodes.count
 
 
 class PreemptRoute:

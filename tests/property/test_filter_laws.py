@@ -39,7 +39,7 @@ def ask(snapshot: Snapshot, pod: Pod, names: list[str], policy: Policy) -> Answe
     asked = bodies.run_of(names)
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
     verdicts = match_names(pod, runtime_class, snapshot, asked, policy)
-    answer = json.loads(b"".join(wire.encode_filtered_names(asked, sort_nodes(verdicts))))
+    answer = json.loads(b"".join(wire.encode_filtered_names(asked, sort_nodes(verdicts))[0]))
     assert set(answer) == {
         "Nodes",
         "NodeNames",

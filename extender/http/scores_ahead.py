@@ -1,0 +1,97 @@
+"""Scores that are worked out while kube-scheduler reads the filter's answer.
+
+After a filter kube-scheduler has the nodes scored that were left, in the order of the answer, for
+the same pod in the same bytes (findNodesThatPassFilters and prioritizeNodes in schedule_one.go,
+v1.36.2). So its question is known, byte for byte, as soon as the filter is answered. Where it has
+asked so before, the answer is made then, and is ready when the question comes. Another question, or
+another state of the cluster, is answered as if nothing had been made.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from extender.names import NameRun
+from extender.objects import Pod
+from extender.snapshot import Snapshot
+from extender.verbs.class_lookup import SnapshotSource
+from extender.verbs.prioritize import Preferences
+from extender.wire.bodies import Chunks
+from extender.wire.filter_bodies import QUICK_NAMES, Args, encode_scores, names_body
+
+
+def score_names(pod: Pod, names: NameRun, snapshot: Snapshot, preferences: Preferences) -> Chunks:
+    """The answer of the prioritize verb about nodes of the snapshot."""
+    if not snapshot.runtime_classes_synced:
+        return encode_scores(names, None)
+    # The filter has looked for a missing class a moment ago; the scores need not.
+    own = snapshot.runtime_classes.get(pod.runtime_class_name)
+    return encode_scores(names, preferences.scores(own, snapshot, names).above_lowest)
+
+
+class _Filtered(NamedTuple):
+    """A pod that was filtered, the beginning of its requests, and what gives the names left."""
+
+    pod: Pod
+    head: bytes
+    left: Callable[[], NameRun | None]
+
+
+class _Ready(NamedTuple):
+    """An answer that was made ahead."""
+
+    body: bytes
+    snapshot: Snapshot
+    chunks: Chunks
+    nodes: int
+
+
+class ScoresAhead:
+    """Owned by the service, shared by filter and prioritize and by all their threads.
+
+    What is kept is replaced whole, and an answer is compared with the whole question.
+    """
+
+    def __init__(self, source: SnapshotSource, preferences: Preferences) -> None:
+        self._source = source
+        self._preferences = preferences
+        self._head: bytes | None = None
+        # Whether the pod that was filtered last had its nodes scored.
+        self._was_scored = False
+        self._filtered: _Filtered | None = None
+        self._ready: _Ready | None = None
+
+    def filtered(self, args: Args, left: Callable[[], NameRun | None]) -> None:
+        """A pod was filtered, and has several nodes left."""
+        if isinstance(args.text, Raw):
+            return  # kube-scheduler writes otherwise
+        is_usual, self._was_scored = self._was_scored, False
+        self._head, self._ready = args.text, None
+        self._filtered = _Filtered(args.pod, args.text, left) if is_usual else None
+
+    def work(self) -> Callable[[], None] | None:
+        """What makes the answer to the next question, to be called when the filter's is sent."""
+        return self._work if self._filtered is not None else None
+
+    def _work(self) -> None:
+        filtered, self._filtered = self._filtered, None
+        if filtered is None:
+            return
+        names = filtered.left()
+        if names is None or names.count > QUICK_NAMES:
+            return
+        snapshot = self._source.snapshot
+        chunks = score_names(filtered.pod, names, snapshot, self._preferences)
+        self._ready = _Ready(names_body(filtered.head, names), snapshot, chunks, names.count)
+
+    def answer(self, body: bytes) -> tuple[Chunks, int] | None:
+        """The answer to this question and the number of nodes, if it was made ahead."""
+        head, ready = self._head, self._ready
+        if head is None or not body.startswith(head):
+            return None
+        self._was_scored = True
+        if ready is None or ready.body != body or ready.snapshot is not self._source.snapshot:
+            return None
+        self._ready = None
+        return ready.chunks, ready.nodes
