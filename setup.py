@@ -13,7 +13,7 @@ setup(
         )
         for name, sources in (
             ("_names", ["extender/_names.c", "extender/_victims.c"]),
-            ("_cuts", ["extender/_cuts.c"]),
+            ("_slices", ["extender/_slices.c"]),
         )
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

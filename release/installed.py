@@ -77,8 +77,8 @@ def wrong(wanted: bool) -> str:
         return f"{place} is the checkout, not an installed package"
     try:
         # Whether they can be imported.
-        import extender._cuts
-        import extender._names  # noqa: F401
+        import extender._names
+        import extender._slices  # noqa: F401
     except ImportError:
         found = False
     else:

@@ -22,7 +22,7 @@ from extender.cluster.rate_limit import TokenBucket
 from extender.decoding.decoder import DecodeError
 from extender.objects import RuntimeClass
 from extender.reasons import shown
-from extender.undecided import ERROR_PREFIX, UndecidedError
+from extender.undecided_errors import ERROR_PREFIX, UndecidedError
 from extender.validation.name_rules import validate_node_name
 
 _LOG: Final = logging.getLogger(__name__)

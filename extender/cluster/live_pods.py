@@ -4,7 +4,7 @@ from extender.admission.namespace_rules import NamespaceRules, rules_of
 from extender.cluster.cluster_config import ClusterConfig
 from extender.cluster.reading_once import ClusterReader, ReadError
 from extender.objects import Pod
-from extender.undecided import ERROR_PREFIX, UndecidedError
+from extender.undecided_errors import ERROR_PREFIX, UndecidedError
 
 #: A person waits for this; kube-scheduler's calls are served by other threads meanwhile.
 LIMIT_SECONDS = 5.0

@@ -13,7 +13,7 @@ from extender.cluster.node_and_class_feeds import Feed, Held, Seen, check_kind
 from extender.decoding.decoder import DecodeError, decode, strings
 from extender.decoding.runtime_classes import RawNamespace
 from extender.reasons import shown
-from extender.undecided import ERROR_PREFIX, UndecidedError, not_synced
+from extender.undecided_errors import ERROR_PREFIX, UndecidedError, not_synced
 
 #: The longest wait for a namespace's watch event: a pod may be created right after its namespace.
 #: There are no pods in namespaces that don't exist (admission plugin NamespaceLifecycle).

@@ -20,8 +20,8 @@ from extender.cluster.api_connection import (
     UnreachableError,
 )
 from extender.cluster.api_objects import Event, Response, bookmark_of, page_of, status_of
-from extender.cluster.contact import Contact
 from extender.cluster.kinds import Kind
+from extender.cluster.last_contact import Contact
 from extender.cluster.list_watch import (
     INITIAL_EVENTS_SECONDS,
     LIST_SILENCE_SECONDS,

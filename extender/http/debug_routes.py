@@ -33,7 +33,7 @@ from extender.printing.tables import Screen
 from extender.reasons import shown
 from extender.shape import Shape, ShapeId
 from extender.snapshot import Snapshot
-from extender.undecided import not_synced
+from extender.undecided_errors import not_synced
 from extender.verbs.class_nodes import classes_of_node, nodes_of_class
 from extender.verbs.explain.candidate_nodes import described_nodes, nodes_of
 from extender.verbs.explain.explanation import explain

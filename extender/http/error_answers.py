@@ -9,7 +9,7 @@ from werkzeug.exceptions import HTTPException
 
 from extender.http.exchange import Answer, Refusal, error_answer
 from extender.reasons import shown
-from extender.undecided import UndecidedError
+from extender.undecided_errors import UndecidedError
 from extender.wire.bodies import BadRequestError
 
 _LOG: Final = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from werkzeug.wrappers import Response
 from extender.http.error_answers import answer_of
 from extender.http.exchange import Answer, Refusal, Request, error_answer
 from extender.reasons import shown
-from extender.undecided import WouldWaitError
+from extender.undecided_errors import WouldWaitError
 from extender.wire.bodies import Chunks
 from extender.wire.filter_bodies import QUICK_NAMES_BYTES, is_quick
 

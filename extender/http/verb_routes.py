@@ -14,7 +14,7 @@ from extender.metrics import class_label
 from extender.names import NameRun
 from extender.objects import Pod, RuntimeClass
 from extender.snapshot import Snapshot
-from extender.undecided import UndecidedError, WouldWaitError, not_synced
+from extender.undecided_errors import UndecidedError, WouldWaitError, not_synced
 from extender.verbs.filter import (
     FilterResult,
     filter_names,

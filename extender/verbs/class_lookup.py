@@ -5,7 +5,7 @@ from typing import Protocol
 
 from extender.objects import RuntimeClass
 from extender.snapshot import Snapshot
-from extender.undecided import WouldWaitError, not_synced
+from extender.undecided_errors import WouldWaitError, not_synced
 
 
 class SnapshotSource(Protocol):

@@ -35,7 +35,7 @@ from extender.decoding.decoder import DecodeError
 from extender.objects import MARK, RuntimeClass
 from extender.predicates.node_checks import Policy
 from extender.reasons import shown
-from extender.undecided import UndecidedError, WouldWaitError, not_synced
+from extender.undecided_errors import UndecidedError, WouldWaitError, not_synced
 from extender.verbs.class_lookup import (
     RuntimeClassLookup,
     SnapshotSource,

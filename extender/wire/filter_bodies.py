@@ -19,7 +19,7 @@ from extender.decoding.nodes import NodeReader
 from extender.decoding.pods import RawPod, pod_of
 from extender.names import QUICK_RUN_BYTES, SEPARATOR, NameRun
 from extender.objects import Node, Pod
-from extender.undecided import ERROR_PREFIX, UndecidedError
+from extender.undecided_errors import ERROR_PREFIX, UndecidedError
 from extender.verbs.filter import PASSES, FilterResult
 from extender.verbs.prioritize import MAX_SCORE
 from extender.wire import slices

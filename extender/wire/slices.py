@@ -1,7 +1,7 @@
 """Large JSON of any form, decoded a slice at a time: so no other thread waits long for its turn.
 
 A decoder in C keeps the interpreter until it is done, and meanwhile the event loop answers nobody:
-64 MiB take a quarter of a second. The compiled part (`_cuts.c`) finds places between two elements
+64 MiB take a quarter of a second. The compiled part (`_slices.c`) finds places between two elements
 while other threads run, and each slice is decoded by itself. If every slice, with brackets around
 it, is an array or an object, then so are all of them together, and with the same elements: the
 cuts need not be trusted. Without the compiled part such JSON is decoded in one piece.
@@ -18,10 +18,10 @@ from msgspec import Raw
 from extender.decoding.decoder import DecodeError, decode
 
 if TYPE_CHECKING:
-    from extender import _cuts as compiled
+    from extender import _slices as compiled
 else:
     try:
-        from extender import _cuts as compiled
+        from extender import _slices as compiled
     except ImportError:
         compiled = None
 

@@ -12,7 +12,7 @@ from extender.http.verb_routes import PreemptRoute, PrioritizeRoute
 from extender.metrics import Metrics
 from extender.objects import Node, RuntimeClass
 from extender.refused_pods import RefusedPods
-from extender.undecided import UndecidedError
+from extender.undecided_errors import UndecidedError
 from tests.stores import replace_nodes
 
 GVISOR = RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),))

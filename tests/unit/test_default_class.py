@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from extender.admission.namespace_rules import NamespaceRules, rules_of
-from extender.undecided import UndecidedError
+from extender.undecided_errors import UndecidedError
 from tests.reviews import Webhook
 
 CLUSTER = "runtimeclass-extender/is-default-class"

@@ -11,7 +11,7 @@ from extender.cluster.api_connection import UnreachableError
 from extender.cluster.live_classes import LiveLookup
 from extender.cluster.node_and_class_feeds import RuntimeClassFeed
 from extender.cluster.snapshot_store import SnapshotStore
-from extender.undecided import UndecidedError
+from extender.undecided_errors import UndecidedError
 from tests.clocks import Clock
 from tests.fakes.apiserver import status_document
 

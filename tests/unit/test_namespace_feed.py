@@ -10,7 +10,7 @@ from msgspec import Raw
 from extender.cluster import namespace_feed
 from extender.cluster.namespace_feed import NamespaceFeed
 from extender.decoding.decoder import DecodeError
-from extender.undecided import UndecidedError
+from extender.undecided_errors import UndecidedError
 
 KEY = "runtimeclass-extender/default-class"
 

@@ -8,7 +8,7 @@ import pytest
 
 from extender.admission.merging import Merge
 from extender.objects import RuntimeClass
-from extender.undecided import UndecidedError
+from extender.undecided_errors import UndecidedError
 from extender.validation.quantity import parse_quantity
 from extender.validation.runtimeclass_rules import validate_runtimeclass
 from tests.reviews import Response, Webhook, response_of, review

@@ -126,10 +126,10 @@ static PyMethodDef functions[] = {
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_cuts", NULL, -1, functions, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "_slices", NULL, -1, functions, NULL, NULL, NULL, NULL,
 };
 
-PyMODINIT_FUNC PyInit__cuts(void)
+PyMODINIT_FUNC PyInit__slices(void)
 {
     return PyModule_Create(&definition);
 }

@@ -11,11 +11,11 @@ from tests.integration.test_names_sanitized import COMPILER, ROOT, sanitizer
 
 PLUGIN = """
 import importlib.util, sys
-spec = importlib.util.spec_from_file_location("extender._cuts", {library!r})
+spec = importlib.util.spec_from_file_location("extender._slices", {library!r})
 sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules[spec.name])
 import extender
-extender._cuts = sys.modules[spec.name]
+extender._slices = sys.modules[spec.name]
 """
 
 
@@ -23,7 +23,7 @@ def test_the_laws_of_slices_hold_and_no_byte_out_of_bounds_is_touched(tmp_path: 
     preloaded = sanitizer()
     if not preloaded:
         pytest.skip("the compiler has no address sanitizer")
-    source, library = ROOT / "extender" / "_cuts.c", tmp_path / "_cuts.so"
+    source, library = ROOT / "extender" / "_slices.c", tmp_path / "_slices.so"
     flags = (
         *("-shared", "-fPIC", "-g", "-O1", "-Wall", "-Wextra", "-Werror"),
         *("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"),
