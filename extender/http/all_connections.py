@@ -307,7 +307,11 @@ class Listener:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(until.wait(), SWEEP_SECONDS)
         self._pause()
-        self._accept()  # clients that have connected already are answered
+        # Clients that have connected already are answered.
+        for _ in range(-(-limits.connections // ACCEPTS_A_TURN)):
+            if not self._accept():
+                break
+            await asyncio.sleep(0)
         self._sock.close()
         connections.stop()
         end = connections.now() + limits.graceful_seconds
@@ -336,15 +340,16 @@ class Listener:
             self._connections.loop.remove_reader(self._sock)
             self._accepting = False
 
-    def _accept(self) -> None:
+    def _accept(self) -> bool:
+        """Accept some connections; returns whether there may be more."""
         for _ in range(ACCEPTS_A_TURN):
             if not self._connections.has_room():
                 self._pause()
-                return
+                return False
             try:
                 sock, _ = self._sock.accept()
             except BlockingIOError:
-                return
+                return False
             except ConnectionAbortedError:
                 continue
             except OSError as error:
@@ -352,8 +357,9 @@ class Listener:
                 self._tell_of_trouble(error)
                 if not self._connections.make_room():
                     self._pause()
-                return
+                return False
             sock.setblocking(False)
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._connections.welcome(sock, self._tls() if self._tls else None)
+        return True
