@@ -153,6 +153,7 @@ class Connection(asyncio.Protocol):
         elif not self.served and not self._tls and reader.received > WORTH_COUNTING:
             self._slow_down(len(data))
         self._go_on()
+        self._count_if_much()  # what is complete, and was not answered at once
 
     def _feed(self, data: bytes, known: Request | None) -> None:
         """Raises Refusal."""
@@ -161,6 +162,10 @@ class Connection(asyncio.Protocol):
         else:
             self._reader.feed(data)
         if self._reader.received > WORTH_COUNTING:
+            self._count()
+
+    def _count_if_much(self) -> None:
+        if self._reader.received + self._reader.queued > WORTH_COUNTING:
             self._count()
 
     def _count(self) -> None:

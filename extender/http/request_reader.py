@@ -66,8 +66,10 @@ class RequestReader:
         self.in_message = False
 
     def drop(self) -> None:
-        """Drop the received part of a body."""
+        """Drop the received part of a body. Nothing more may be fed."""
         self._pieces = []
+        self._open = None
+        self.received = 0
 
     def receive(self, request: Request) -> None:
         """Begin with a request whose head is known; pieces has what has arrived of its content."""

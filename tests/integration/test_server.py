@@ -439,6 +439,25 @@ def test_an_unread_answer_counts_beside_the_next_request(tmp_path: Path) -> None
         assert "Traceback" not in server.log()
 
 
+def test_requests_that_wait_for_an_answer_before_them_count_together(tmp_path: Path) -> None:
+    """None of them is large: each arrives whole, and a connection may have 64."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    waiting = get(f"/held{fifo}") + post(bytes(60_000)) * 50
+    with running(tmp_path / "log", max_held_bytes=5 * 2**20) as server:
+        with server.client() as first, server.client() as second:
+            first.send(waiting)
+            with contextlib.suppress(ConnectionError):
+                second.send(waiting)
+            until(lambda: established(server.port) == 1)
+            with fifo.open("wb") as end:
+                end.write(b"here")
+            assert first.answer().body == b"here"
+            for _ in range(50):
+                assert len(first.answer().body) == 60_000
+        assert "Traceback" not in server.log()
+
+
 def test_of_too_much_unread_the_longest_unread_is_dropped(tmp_path: Path) -> None:
     size = 64 * 2**20  # much more than the kernel takes
     ask = get(f"/zeros/{size}")

@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import gc
 import socket
+import sys
 import threading
 import tracemalloc
 from collections.abc import Iterator
+from http import HTTPStatus
 from itertools import pairwise
 
 import pytest
@@ -26,7 +28,7 @@ from extender.http.routing import SHORT_BYTES, Threads, VerbRoute
 from extender.wire.bodies import BadRequestError
 from extender.wire.filter_bodies import QUICK_NAMES_BYTES, decode_args
 from extender.wire.preempt_bodies import decode_preemption_args
-from tests.conversing import Recorder
+from tests.conversing import Recorder, Wire
 
 CROWD = 100
 
@@ -83,6 +85,31 @@ def test_memory_is_given_back_from_time_to_time_and_not_after_each_large_body() 
     now += GIVE_BACK_SECONDS
     given_back += [connections.has_released, connections.has_released]
     assert given_back == [False, True, False, False, False, False, True, False]
+    loop.close()
+
+
+@pytest.mark.parametrize(
+    "is_known", [pytest.param(False, id="a new head"), pytest.param(True, id="a known head")]
+)
+def test_nothing_is_kept_of_the_body_of_a_client_that_is_refused(is_known: bool) -> None:
+    """Not while the client reads why, either: thousands could be refused in that time."""
+    loop = asyncio.new_event_loop()
+    connections = Connections(Recorder(), Limits(max_body_bytes=10**6, max_held_bytes=10**6), loop)
+    conn = Connection(connections, deadline=0)
+    conn.connection_made(Wire())
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"
+    if is_known:
+        conn.data_received(head + bytes(100_000))
+    pieces = [bytes(30_000), bytes(40_000)]
+    before = list(map(sys.getrefcount, pieces))
+    conn.data_received(head)
+    for piece in pieces:
+        conn.data_received(piece)
+    assert conn.held == 70_000
+    conn.refuse(HTTPStatus.REQUEST_TIMEOUT, "too late")
+    del piece
+    assert conn.held == 0
+    assert list(map(sys.getrefcount, pieces)) == before
     loop.close()
 
 
