@@ -18,7 +18,13 @@ from extender.snapshot import Snapshot
 from extender.verbs.class_lookup import SnapshotSource
 from extender.verbs.prioritize import Preferences
 from extender.wire.bodies import Chunks
-from extender.wire.filter_bodies import QUICK_NAMES, Args, encode_scores, names_body
+from extender.wire.filter_bodies import (
+    QUICK_NAMES,
+    QUICK_NAMES_BYTES,
+    Args,
+    encode_scores,
+    names_body,
+)
 
 
 def score_names(pod: Pod, names: NameRun, snapshot: Snapshot, preferences: Preferences) -> Chunks:
@@ -62,12 +68,14 @@ class ScoresAhead:
         self._filtered: _Filtered | None = None
         self._ready: _Ready | None = None
 
-    def filtered(self, args: Args, left: Callable[[], NameRun | None]) -> None:
-        """A pod was filtered, and has several nodes left."""
+    def filtered(self, args: Args, left: Callable[[], NameRun | None], size: int) -> None:
+        """A pod was filtered, and has several nodes left, whose names take so many bytes."""
         if isinstance(args.text, Raw):
             return  # kube-scheduler writes otherwise
         is_usual, self._was_scored = self._was_scored, False
         self._head, self._ready = args.text, None
+        # Longer ones are scored in a thread, when they are asked about.
+        is_usual = is_usual and size <= QUICK_NAMES_BYTES
         self._filtered = _Filtered(args.pod, args.text, left) if is_usual else None
 
     def work(self) -> Callable[[], None] | None:

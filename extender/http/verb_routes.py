@@ -75,7 +75,8 @@ class FilterRoute:
         pod, nodes = args.pod, args.nodes
         if pod.is_unconstrained:
             if isinstance(nodes, NameRun) and nodes.count > 1:
-                self._service.scores_ahead.filtered(args, lambda: nodes)
+                size = nodes.end - nodes.start
+                self._service.scores_ahead.filtered(args, lambda: nodes, size)
             return encode_passed_all(nodes)
         try:
             runtime_class, snapshot = self._service.resolve(pod, patient=patient)
@@ -89,7 +90,7 @@ class FilterRoute:
             chunks, left = encode_filtered_names(nodes, result)
             if result.passing > 1:
                 ahead = self._service.scores_ahead
-                ahead.filtered(args, lambda: NameRun.read(left, 0, len(left)))
+                ahead.filtered(args, lambda: NameRun.read(left, 0, len(left)), len(left))
             return chunks
         except UndecidedError as error:
             return encode_filter_error(nodes, str(error))

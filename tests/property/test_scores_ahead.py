@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from extender.metrics import Metrics
 from extender.objects import Node, RuntimeClass, Toleration
 from extender.refused_pods import RefusedPods
 from extender.wire.bodies import Chunks
+from extender.wire.filter_bodies import QUICK_NAMES_BYTES
 
 LAW = settings(max_examples=200, deadline=None)
 
@@ -143,3 +145,17 @@ def test_only_a_scheduler_that_asks_for_scores_has_them_made_ahead() -> None:
     assert ahead.answer(body) is None  # it is asked once, and not kept
     scheduler.left("p4", "a", names[:1])  # one node is left, which kube-scheduler does not score
     assert ahead.work() is None
+
+
+@pytest.mark.parametrize("runtime_class", ["", "a"])
+def test_what_takes_long_is_not_scored_ahead(runtime_class: str) -> None:
+    """Few names may be long: 200,000 of them held the event loop for 70 ms."""
+    long = "n" * 253
+    store = SnapshotStore()
+    store.replace_all([*NODES, Node(long, {"pool": "a"})], CLASSES)
+    scheduler = Scheduler(service_of(store))
+    for count, is_ahead in ((2, True), (QUICK_NAMES_BYTES // 253, False), (2, True)):
+        scheduler.left("p", runtime_class, [long] * 2)
+        scheduler.prioritize.quickly(body_of("p", runtime_class, [long] * 2))
+        scheduler.filter(body_of("q", runtime_class, [long] * count))
+        assert (scheduler.service.scores_ahead.work() is not None) is is_ahead
