@@ -25,8 +25,14 @@ from extender.http.all_connections import (
 from extender.http.connection import Connection
 from extender.http.exchange import Answer, Request
 from extender.http.routing import SHORT_BYTES, Threads, VerbRoute
-from extender.wire.bodies import BadRequestError
-from extender.wire.filter_bodies import QUICK_NAMES_BYTES, decode_args
+from extender.wire.bodies import BadRequestError, LastPod
+from extender.wire.filter_bodies import (
+    QUICK_BYTES,
+    QUICK_NAMES_BYTES,
+    decode_args,
+    decode_args_quickly,
+)
+from extender.wire.node_items import SeenNodes
 from extender.wire.preempt_bodies import decode_preemption_args
 from tests.conversing import Recorder, Wire
 
@@ -171,6 +177,25 @@ def test_of_long_answers_that_are_asked_for_at_once_most_are_made_in_a_thread() 
     assert asyncio.run(ask(SHORT_BYTES, 20)) == 20
     assert asyncio.run(ask(SHORT_BYTES + 1, 20)) == 1
     assert asyncio.run(ask(QUICK_NAMES_BYTES + 1, 20)) == 0
+
+
+@pytest.mark.parametrize(
+    ("item", "end", "is_quick"),
+    [
+        pytest.param(b"{}", b"}", False, id="empty Nodes"),
+        pytest.param(b"{}", b',"NodeNames":null,"x":["a"]}', False, id="that end as names do"),
+        pytest.param(b'{"metadata":{"name":"%b"}}' % (b"a" * 40), b"}", True, id="Nodes"),
+    ],
+)
+def test_short_bodies_of_more_nodes_than_can_be_real_are_read_in_a_thread(
+    item: bytes, end: bytes, is_quick: bool
+) -> None:
+    """10,000 empty ones held the event loop for 60 ms."""
+    items = b",".join([item] * (30_000 // (len(item) + 1)))
+    body = b'{"Pod":{},"Nodes":{"items":[' + items + b"]}" + end
+    assert len(body) <= QUICK_BYTES
+    args = decode_args_quickly(body, SeenNodes(), LastPod())
+    assert (args is not None) is is_quick
 
 
 @pytest.mark.parametrize("read", [decode_args, decode_preemption_args])
