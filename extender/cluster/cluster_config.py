@@ -62,6 +62,7 @@ class ClusterConfig:
         self._context = context
         self._in_cluster = not (kubeconfig or context) and _is_in_cluster()
         self._paths = [] if self._in_cluster else _kubeconfig_paths(kubeconfig)
+        self._given = _given(kubeconfig)
         self._lock = threading.Lock()
         self._loaded_at = time.monotonic()
         self.generation = 0
@@ -127,14 +128,21 @@ class ClusterConfig:
             _load_in_cluster(configuration)
             self.namespace = _in_cluster_namespace()
             return configuration, [SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"]
-        documents = _load_kubeconfig(configuration, self._paths, self._context)
+        documents = _load_kubeconfig(configuration, self._paths, self._context, self._given)
         self.namespace = str(_chosen(documents, self._context).get("namespace") or "default")
-        self.impersonation = _impersonation(documents, self._context)
+        self.impersonation = _impersonation(documents, self._context, self._given)
         return configuration, [*self._paths, *_files_named(documents)]
 
 
 def _is_in_cluster() -> bool:
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and (SERVICE_ACCOUNT / "token").exists()
+
+
+def _given(kubeconfig: str | None) -> str:
+    """What a message about a kubeconfig begins with: by what it was given."""
+    if kubeconfig:
+        return "--kubeconfig "
+    return "KUBECONFIG=" if os.environ.get("KUBECONFIG") else "kubeconfig "
 
 
 def _kubeconfig_paths(kubeconfig: str | None) -> list[Path]:
@@ -165,31 +173,31 @@ def _load_in_cluster(configuration: Any) -> None:
 
 
 def _load_kubeconfig(
-    configuration: Any, paths: list[Path], context: str | None
+    configuration: Any, paths: list[Path], context: str | None, given: str
 ) -> list[tuple[Path, Any]]:
     import kubernetes.config
 
     load: Any = kubernetes.config.load_kube_config
     where = os.pathsep.join(map(str, paths))
-    documents = _documents(paths)
-    _check_files(documents)
-    _check_context(where, documents, context)
+    documents = _documents(paths, given)
+    _check_files(documents, given)
+    _check_context(where, documents, context, given)
     try:
         load(config_file=where, context=context, client_configuration=configuration)
     except Exception as error:  # of any type, for a faulty file
-        raise ConfigError(f"--kubeconfig {where}: {one_line(error)}") from None
+        raise ConfigError(f"{given}{where}: {one_line(error)}") from None
     return documents
 
 
-def _documents(paths: list[Path]) -> list[tuple[Path, Any]]:
+def _documents(paths: list[Path], given: str) -> list[tuple[Path, Any]]:
     documents = []
     for path in paths:
         try:
             found = list(yaml_documents(read_file(path, _MAX_CONFIG_BYTES)))
         except (FileError, YamlError) as error:
-            raise ConfigError(f"--kubeconfig {path}: {error}") from None
+            raise ConfigError(f"{given}{path}: {error}") from None
         if len(found) != 1 or not isinstance(found[0], dict):
-            raise ConfigError(f"--kubeconfig {path}: not a kubeconfig")
+            raise ConfigError(f"{given}{path}: not a kubeconfig")
         documents.append((path, found[0]))
     return documents
 
@@ -229,7 +237,7 @@ def _chosen(documents: list[tuple[Path, Any]], context: str | None) -> dict[str,
     return chosen if isinstance(chosen, dict) else {}
 
 
-def _impersonation(documents: list[tuple[Path, Any]], context: str | None) -> Headers:
+def _impersonation(documents: list[tuple[Path, Any]], context: str | None, given: str) -> Headers:
     """Raises ConfigError."""
     name = _chosen(documents, context).get("user")
     for path, document in documents:
@@ -239,26 +247,29 @@ def _impersonation(documents: list[tuple[Path, Any]], context: str | None) -> He
                 try:
                     return impersonation_of(user if isinstance(user, dict) else {})
                 except ValueError as error:
-                    raise ConfigError(f"--kubeconfig {path}: user {name}: {error}") from None
+                    raise ConfigError(f"{given}{path}: user {name}: {error}") from None
     return ()
 
 
 def context_names(kubeconfig: str | None) -> list[str]:
     """The names that --context accepts. Raises ConfigError."""
-    return sorted(_contexts(_documents(_kubeconfig_paths(kubeconfig))))
+    documents = _documents(_kubeconfig_paths(kubeconfig), _given(kubeconfig))
+    return sorted(_contexts(documents))
 
 
-def _check_files(documents: list[tuple[Path, Any]]) -> None:
+def _check_files(documents: list[tuple[Path, Any]], given: str) -> None:
     """Raises ConfigError for a pipe: the kubernetes package would wait for it."""
     for file in _files_named(documents):
         try:
             check_file(file)
         except FileError as error:
             if file.exists():
-                raise ConfigError(f"--kubeconfig: {file} {error}") from None
+                raise ConfigError(f"{given.rstrip(' =')}: {file} {error}") from None
 
 
-def _check_context(where: str, documents: list[tuple[Path, Any]], context: str | None) -> None:
+def _check_context(
+    where: str, documents: list[tuple[Path, Any]], context: str | None, given: str
+) -> None:
     names = sorted(_contexts(documents))
     if context and context not in names:
         raise ConfigError(
@@ -266,7 +277,7 @@ def _check_context(where: str, documents: list[tuple[Path, Any]], context: str |
         )
     if not context and not any(document.get("current-context") for _, document in documents):
         raise ConfigError(
-            f"--kubeconfig {where}: no current-context; choose one with --context: "
+            f"{given}{where}: no current-context; choose one with --context: "
             f"{', '.join(names) or 'it has none'}"
         )
 

@@ -386,6 +386,21 @@ def test_an_unusable_kubeconfig_ends_with_one_line(
     assert said in ended.stderr
 
 
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "{}", "{users: 5, contexts: 5, current-context: a}"]
+)
+def test_a_kubeconfig_is_named_as_it_was_given(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(content)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    ended = run("nodes", "gvisor")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert f"KUBECONFIG={file}: " in ended.stderr
+    assert "--kubeconfig" not in ended.stderr
+
+
 def test_an_api_server_that_is_down_at_the_start_is_no_error(tmp_path: Path) -> None:
     api = FakeApiServer().start()
     api.stop()
