@@ -64,6 +64,8 @@ class Connection(asyncio.Protocol):
         self._tls = False
         self._requests: deque[Request | Refusal] = deque()
         self._task: asyncio.Task[None] | None = None
+        # What the task is to answer.
+        self._asked: Request | None = None
         # Nothing more is read: the client has closed its side, or was refused.
         self._deaf = False
         self._keep_alive = True
@@ -114,8 +116,11 @@ class Connection(asyncio.Protocol):
         self._requests.clear()
         self._reader.drop()
         if self._task is not None:
-            # Work that still waits for a thread is cancelled.
+            # Work that still waits for a thread is cancelled. It stays in the queue of the thread,
+            # which may be long.
             self._task.cancel()
+        if self._asked is not None:
+            self._asked.pieces = []
         self._all.closed(self)
 
     def eof_received(self) -> bool:
@@ -236,6 +241,7 @@ class Connection(asyncio.Protocol):
             self._send(request, answer)
         else:
             self._enter(Phase.ANSWERING, math.inf)
+            self._asked = request
             self._task = self._all.loop.create_task(self._wait_for(request, answer))
 
     async def _wait_for(self, request: Request, awaited: Awaitable[Answer]) -> None:
@@ -243,7 +249,7 @@ class Connection(asyncio.Protocol):
             answer = await awaited
         except Exception as error:
             answer = answer_of(error)
-        self._task = None
+        self._task = self._asked = None
         if self._transport is not None:
             self._send(request, answer)
 

@@ -42,9 +42,10 @@ class Request:
     @property
     def body(self) -> bytes:
         """The content. Joining a large one takes milliseconds, so do it in a thread."""
-        if len(self.pieces) != 1:
-            self.pieces[:] = [b"".join(self.pieces)]
-        return self.pieces[0]
+        pieces = self.pieces  # the connection may drop them meanwhile
+        if len(pieces) != 1:
+            pieces[:] = [b"".join(pieces)]
+        return pieces[0]
 
     def header(self, name: bytes) -> bytes:
         """The value of the first header of this lower-case name, or nothing."""
