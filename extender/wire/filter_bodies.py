@@ -111,7 +111,8 @@ def decode_args_quickly(body: bytes, seen: SeenNodes, last: LastPod) -> Args | N
     if len(body) <= QUICK_BYTES:
         if body.endswith(_NAMES_END) and (usual := _decode_go_names(body, last)) is not None:
             return usual
-        return decode_args(body, seen, last) if body.count(b"{") <= QUICK_OBJECTS else None
+        objects = body.count(b"{") + body.count(b"null")
+        return decode_args(body, seen, last) if objects <= QUICK_OBJECTS else None
     if len(body) > QUICK_NAMES_BYTES or not body.endswith(_NAMES_END):
         return None
     if body.find(_NAMES_MARK, 0, QUICK_BYTES) < 0:

@@ -232,6 +232,7 @@ def test_of_long_answers_that_are_asked_for_at_once_most_are_made_in_a_thread() 
     [
         pytest.param(b"{}", b"}", False, id="empty Nodes"),
         pytest.param(b"{}", b',"NodeNames":null,"x":["a"]}', False, id="that end as names do"),
+        pytest.param(b"null", b"}", False, id="nulls"),
         pytest.param(b'{"metadata":{"name":"%b"}}' % (b"a" * 40), b"}", True, id="Nodes"),
     ],
 )
