@@ -35,6 +35,11 @@ _LARGE_THREADS: Final = 1
 #: Bodies up to this size are answered in some tenths of a millisecond.
 SHORT_BYTES: Final = 64 * 1024
 
+#: How long the event loop may make answers to others, one after the other, and what it regains of
+#: that in a second in which it makes none.
+BURST_SECONDS: Final = 0.004
+REGAINED: Final = 1.5
+
 #: Threads that wait, 30 ms or a second each (cluster.node_wait, cluster.live_classes).
 _WAITING_THREADS: Final = 32
 
@@ -87,14 +92,24 @@ class Turn:
 
 
 @dataclass(slots=True)
-class Rest:
-    """Until when, by time.perf_counter(), the event loop makes no long answer.
+class Allowance:
+    """For how long the event loop may make long answers; seconds, by time.perf_counter().
 
-    It makes the next one after as long a time as the last one took. Of many that come at once, each
-    takes a millisecond, most are made in a thread, with the loop's other work in between.
+    One client that asks after each answer never uses it up. Of many that ask at once, each takes a
+    millisecond, most are answered in a thread, with the loop's other work in between.
     """
 
-    until: float = 0.0
+    left: float = BURST_SECONDS
+    at: float = 0.0
+
+    def allows(self, now: float) -> bool:
+        self.left = min(BURST_SECONDS, self.left + (now - self.at) * REGAINED)
+        self.at = now
+        return self.left > 0
+
+    def spend(self, began: float, ended: float) -> None:
+        self.left -= ended - began
+        self.at = ended
 
 
 @dataclass(frozen=True)
@@ -102,7 +117,7 @@ class Threads:
     """The threads beside the event loop."""
 
     turn: Turn = field(default_factory=Turn, init=False)
-    rest: Rest = field(default_factory=Rest, init=False)
+    allowance: Allowance = field(default_factory=Allowance, init=False)
 
     pages: ThreadPoolExecutor
     large: ThreadPoolExecutor = field(
@@ -151,8 +166,10 @@ class VerbRoute:
         began = time.perf_counter()
         try:
             _check_encoding(request)
-            size, rest = request.size, self._threads.rest
-            is_short = size <= SHORT_BYTES or (size <= QUICK_NAMES_BYTES and began >= rest.until)
+            size, allowance = request.size, self._threads.allowance
+            is_short = size <= SHORT_BYTES or (
+                size <= QUICK_NAMES_BYTES and allowance.allows(began)
+            )
             answered = self._quickly(request.body) if is_short else None
         except WouldWaitError:
             return self._later(self._threads.waiting, request, began, patient=True)
@@ -161,7 +178,7 @@ class VerbRoute:
         if answered is None:
             return self._later(self._threads.large, request, began, patient=False)
         if size > SHORT_BYTES:
-            rest.until = 2 * time.perf_counter() - began
+            allowance.spend(began, time.perf_counter())
         return self._succeeded(answered, began)
 
     def _succeeded(self, answered: Answered, began: float) -> Answer:
