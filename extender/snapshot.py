@@ -27,6 +27,10 @@ from extender.predicates.node_checks import Policy, Requirements
 from extender.reasons import UNKNOWN_NODE, Reason
 from extender.shape import Shape, ShapeId
 
+#: Whatever a pod tolerates, what is asked of so many shapes is worked out in 10 ms. Most clusters
+#: have some dozens.
+FEW_SHAPES: Final = 1_000
+
 #: Verdict tables kept per set of shapes; one is used per RuntimeClass and kind of tolerations. A
 #: table is a byte per shape, or 8 where it has more than 256 different reasons: 1,024 tables of
 #: 5,000 shapes are 5 MB, and the 390 of the larger ones that MAX_REASONS leaves are 16 MB.
@@ -147,6 +151,13 @@ class Shapes:
                     remembered.clear()
                 remembered[key] = table
         return table
+
+    def takes_long(self, pod: Pod, runtime_class: RuntimeClass | None, policy: Policy) -> bool:
+        """Whether these verdicts have to be worked out, and that takes more than milliseconds."""
+        if len(self.shapes) <= FEW_SHAPES:
+            return False
+        key = (runtime_class, pod.tolerations, pod.features, pod.kubelet_needs, policy)
+        return key not in self._memo.by_tolerations
 
     def _table(self, pod: Pod, runtime_class: RuntimeClass | None, policy: Policy) -> VerdictTable:
         requirements = Requirements.of(pod, runtime_class, policy)

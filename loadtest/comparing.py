@@ -5,12 +5,14 @@ import gc
 import json
 import random
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
-from loadtest.cases import Bodies, Case
+import orjson
+
+from loadtest.cases import HALF, NAMES, Bodies, Case
 from loadtest.processes import Effort, Server, ServerError, set_apart
 from loadtest.timing import Client, Times
 
@@ -92,22 +94,23 @@ class Alternation:
     ) -> dict[str, Times]:
         """Send so many bodies to each server, of those in `every` only each so many-th one.
 
-        As kube-scheduler does, each is asked to filter what it is then asked to score; the time of
-        that is not taken.
+        As kube-scheduler does, each is asked to filter what it is then asked to score, and its
+        answer is read; the time of that is not taken.
         """
         for body in islice(bodies, _WARM_UP if case.nodes < _LARGE else 1):
             for name in self.clients:
-                self.ask(name, case, body, sizes)
+                self.ask(name, case, self.asked(case, body), sizes)
         seconds: dict[str, list[float]] = {name: [] for name in self.clients}
         with quiet_collector():
-            for number, body in enumerate(islice(bodies, requests)):
+            for number, offered in enumerate(islice(bodies, requests)):
+                body = self.asked(case, offered)
                 # Another order each time: who comes first is nobody's advantage.
                 names = [name for name in self.clients if number % every.get(name, 1) == 0]
                 self._rng.shuffle(names)
                 for name in names:
                     if case.verb == "prioritize":
-                        # kube-scheduler scores the nodes of a pod that it has just filtered.
-                        self.ask(name, replace(case, verb="filter"), body, {})
+                        answer = self.clients[name].ask("filter", offered)
+                        orjson.loads(answer.body or b"null")
                     seconds[name].append(self.ask(name, case, body, sizes))
         return {name: Times.of(taken) for name, taken in seconds.items()}
 
@@ -115,9 +118,10 @@ class Alternation:
         self, name: str, case: Case, bodies: Bodies, requests: int, sizes: Mapping[str, int]
     ) -> Spent:
         """What this server spends, over requests during which no other one is asked."""
-        first = next(bodies)
+        first = self.asked(case, next(bodies))
         # Made before: a server that is left idle meanwhile sleeps more than one that is asked.
-        asked = [first, *islice(bodies, min(requests, _HELD_BYTES // len(first)))]
+        others = islice(bodies, min(requests, _HELD_BYTES // len(first)))
+        asked = [first, *(self.asked(case, body) for body in others)]
         pid = self.servers[name].answering
         with quiet_collector():
             self.ask(name, case, asked[0], sizes)
@@ -129,6 +133,18 @@ class Alternation:
             1000 * (after.seconds - before.seconds) / requests,
             (after.switches - before.switches) / requests,
         )
+
+    def asked(self, case: Case, body: bytes) -> bytes:
+        """What the verb is asked where this is what the filter is offered.
+
+        kube-scheduler has the nodes scored that the filter has left, in the order of its answer.
+        """
+        if (case.verb, case.mode, case.kind) != ("prioritize", NAMES, HALF):
+            return body
+        first = next(iter(self.clients.values()))
+        left = orjson.loads(first.ask("filter", body).body)["NodeNames"]
+        head, mark, _ = body.rpartition(b',"NodeNames":')
+        return b"".join((head, mark, orjson.dumps(left), b"}"))
 
     def ask(self, name: str, case: Case, body: bytes, sizes: Mapping[str, int]) -> float:
         """The seconds it took."""
@@ -156,7 +172,7 @@ class Comparison:
 
     def measure(self, case: Case, bodies: Bodies, requests: int, plain_requests: int) -> Result:
         """Ask `requests` times; the plain version, being slow, `plain_requests` times of these."""
-        first = next(bodies)
+        first = self._turns.asked(case, next(bodies))
         sizes = self._prepare(case, first)
         every = {"plain": max(1, requests // max(1, plain_requests))}
         times = self._turns.measure(case, bodies, requests, sizes, every)

@@ -90,6 +90,8 @@ class ScoresAhead:
         if names is None or names.count > QUICK_NAMES:
             return
         snapshot = self._source.snapshot
+        if self._preferences.takes_long(snapshot):
+            return
         chunks = score_names(filtered.pod, names, snapshot, self._preferences)
         self._ready = _Ready(names_body(filtered.head, names), snapshot, chunks, names.count)
 

@@ -111,6 +111,8 @@ class FilterRoute:
         if not snapshot.nodes_synced:
             raise not_synced("nodes")
         policy = self._service.policy
+        if not patient and snapshot.shapes.takes_long(pod, runtime_class, policy):
+            raise WouldWaitError
         result = filter_names(pod, runtime_class, snapshot, names, policy)
         if result.leaves_none:
             if not patient and self._may_wait(result):
@@ -196,6 +198,8 @@ class PrioritizeRoute:
         ready = service.scores_ahead.answer(body)
         if ready is not None:
             return ready
+        if service.preferences.takes_long(service.source.snapshot):
+            return None
         args = decode_args_quickly(body, service.seen_nodes, service.last_pod)
         return None if args is None else self._answer(args)
 
@@ -237,4 +241,6 @@ class PreemptRoute:
         if not snapshot.nodes_synced:
             raise not_synced("nodes")
         policy = self._service.policy
+        if not patient and snapshot.shapes.takes_long(pod, runtime_class, policy):
+            raise WouldWaitError
         return lambda names: keeps_victims(pod, runtime_class, snapshot, names, policy)

@@ -17,7 +17,7 @@ from extender.predicates.node_checks import (
 )
 from extender.predicates.shape_parts import Wanted
 from extender.shape import Shape
-from extender.snapshot import Snapshot
+from extender.snapshot import FEW_SHAPES, Snapshot
 
 T = TypeVar("T")
 
@@ -183,6 +183,13 @@ class ShapeMemo(Generic[T]):
         self._check = check
         self._work = work
         self._known = KnownShapes({}, (), ClassIndex((), check), (unknown,))
+
+    def takes_long(self, snapshot: Snapshot) -> bool:
+        """Whether this has to be worked out, and that takes more than milliseconds."""
+        known, shapes = self._known, snapshot.shapes.shapes
+        if len(shapes) <= FEW_SHAPES:
+            return False
+        return known.shapes is not shapes or known.runtime_classes is not snapshot.runtime_classes
 
     def of(self, snapshot: Snapshot) -> KnownShapes[T]:
         known, shapes = self._known, snapshot.shapes.shapes

@@ -137,6 +137,10 @@ class Preferences:
         self._memo = ShapeMemo(check, ClassIndex.served_constraints, frozenset[ConstraintKey]())
         self._costs = _Costs(self._memo.of(Snapshot()))
 
+    def takes_long(self, snapshot: Snapshot) -> bool:
+        """Whether costs have to be worked out, and that takes more than milliseconds."""
+        return self._memo.takes_long(snapshot)
+
     def scores(self, own: RuntimeClass | None, snapshot: Snapshot, names: NameRun) -> Scores:
         """Score nodes of the snapshot by name; own is the pod's RuntimeClass."""
         table = self.cost_table(own, snapshot)
