@@ -70,6 +70,8 @@ class Connection(asyncio.Protocol):
         self._deaf = False
         self._keep_alive = True
         self._afterwards: Callable[[], None] | None = None
+        # More than one request has arrived, and the first is not answered yet.
+        self._is_paused = False
         self._reader = RequestReader(self._requests, connections.limits.max_body_bytes)
         # Bytes of answers that the client has not taken yet.
         self._unread = 0
@@ -159,6 +161,17 @@ class Connection(asyncio.Protocol):
             self._slow_down(len(data))
         self._go_on()
         self._count_if_much()  # what is complete, and was not answered at once
+        self._pause_if_due(before)
+
+    def _pause_if_due(self, before: Phase) -> None:
+        """Read no more where an answer was due already: only a client that pipelines notices.
+
+        Not over TLS, as in _slow_down.
+        """
+        is_due = before is Phase.ANSWERING or before is Phase.SENDING
+        if is_due and not self._tls and not self._is_paused and self._transport is not None:
+            self._transport.pause_reading()
+            self._is_paused = True
 
     def _feed(self, data: bytes, known: Request | None) -> None:
         """Raises Refusal."""
@@ -300,6 +313,9 @@ class Connection(asyncio.Protocol):
     def _rest(self) -> None:
         """The answer is sent: go on with what was received meanwhile, or wait."""
         self._unread = 0
+        if self._is_paused:
+            self._is_paused = False
+            self._resume()
         if self._afterwards is not None:
             self._all.loop.call_soon(self._afterwards)
             self._afterwards = None

@@ -37,8 +37,14 @@ SHORT_BYTES: Final = 64 * 1024
 
 #: How long the event loop may make answers to others, one after the other, and what it regains of
 #: that in a second in which it makes none.
-BURST_SECONDS: Final = 0.004
-REGAINED: Final = 1.5
+BURST_SECONDS: Final = 0.0005
+REGAINED: Final = 1.0
+
+#: A larger body takes more than a millisecond. It is answered on the event loop, which is quicker,
+#: only where the clients are so few that it keeps nobody waiting: kube-scheduler has a connection
+#: or two.
+LONG_BYTES: Final = 2**20
+FEW_CLIENTS: Final = 8
 
 #: Threads that wait, 30 ms or a second each (cluster.node_wait, cluster.live_classes).
 _WAITING_THREADS: Final = 32
@@ -96,13 +102,17 @@ class Allowance:
     """For how long the event loop may make long answers; seconds, by time.perf_counter().
 
     One client that asks after each answer never uses it up. Of many that ask at once, each takes a
-    millisecond, most are answered in a thread, with the loop's other work in between.
+    millisecond, most are answered in a thread, with the loop's other work in between. clients is
+    how many there are.
     """
 
     left: float = BURST_SECONDS
     at: float = 0.0
+    clients: Callable[[], int] = lambda: 0
 
-    def allows(self, now: float) -> bool:
+    def allows(self, size: int, now: float) -> bool:
+        if size > LONG_BYTES and self.clients() > FEW_CLIENTS:
+            return False
         self.left = min(BURST_SECONDS, self.left + (now - self.at) * REGAINED)
         self.at = now
         return self.left > 0
@@ -168,7 +178,7 @@ class VerbRoute:
             _check_encoding(request)
             size, allowance = request.size, self._threads.allowance
             is_short = size <= SHORT_BYTES or (
-                size <= QUICK_NAMES_BYTES and allowance.allows(began)
+                size <= QUICK_NAMES_BYTES and allowance.allows(size, began)
             )
             answered = self._quickly(request.body) if is_short else None
         except WouldWaitError:

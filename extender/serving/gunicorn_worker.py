@@ -147,6 +147,7 @@ class _Worker(Worker):  # type: ignore[misc]  # gunicorn ships no types
         if not self.alive:
             stop()
         connections = Connections(running.app, application.limits, loop)
+        running.threads.allowance.clients = connections.__len__
         notified = -math.inf
 
         def tick() -> None:

@@ -24,7 +24,14 @@ from extender.http.all_connections import (
 )
 from extender.http.connection import Connection
 from extender.http.exchange import Answer, Request
-from extender.http.routing import SHORT_BYTES, Allowance, Threads, VerbRoute
+from extender.http.routing import (
+    FEW_CLIENTS,
+    LONG_BYTES,
+    SHORT_BYTES,
+    Allowance,
+    Threads,
+    VerbRoute,
+)
 from extender.wire.bodies import BadRequestError, LastPod
 from extender.wire.filter_bodies import (
     QUICK_BYTES,
@@ -231,13 +238,21 @@ def test_one_client_that_asks_after_each_answer_is_always_answered_on_the_event_
     """Making an answer takes it as long as all else does, or less."""
     allowance, now = Allowance(), 100.0
     for seconds in [0.0002] * 100 + [0.003] * 100:
-        assert allowance.allows(now)
+        assert allowance.allows(QUICK_NAMES_BYTES, now)
         allowance.spend(now, now + seconds)
         now += 2 * seconds
     for _ in range(3):  # without a pause
         allowance.spend(now, now + 0.003)
         now += 0.003
-    assert not allowance.allows(now)
+    assert not allowance.allows(SHORT_BYTES + 1, now)
+
+
+def test_beside_many_clients_a_large_body_is_answered_in_a_thread() -> None:
+    allowance = Allowance(clients=lambda: FEW_CLIENTS)
+    assert allowance.allows(LONG_BYTES + 1, 100.0)
+    allowance.clients = lambda: FEW_CLIENTS + 1
+    assert allowance.allows(LONG_BYTES, 100.0)
+    assert not allowance.allows(LONG_BYTES + 1, 100.0)
 
 
 @pytest.mark.parametrize(
@@ -283,3 +298,51 @@ def test_what_is_refused_is_freed_without_a_collection(read: object, body: bytes
         tracemalloc.stop()
         gc.enable()
     assert held < len(body) / 4
+
+
+class PausedWire(Wire):
+    """Notes when it is to be read from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[str] = []
+
+    def pause_reading(self) -> None:
+        self.told.append("pause")
+
+    def resume_reading(self) -> None:
+        self.told.append("resume")
+
+
+def test_of_a_client_that_pipelines_no_more_is_read_while_an_answer_is_due() -> None:
+    """200 that did so kept the event loop busy for two thirds of its time."""
+    request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+    class Slow(Recorder):
+        def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+            answer = super().__call__(request)
+            assert isinstance(answer, Answer)
+            due.append(asyncio.get_running_loop().create_future())
+            awaited: Awaitable[Answer] = due[-1]
+            return awaited
+
+    due: list[asyncio.Future[Answer]] = []
+
+    async def converse() -> None:
+        app, wire, loop = Slow(), PausedWire(), asyncio.get_running_loop()
+        conn = Connection(Connections(app, Limits(2**20, 2**20), loop), deadline=0)
+        conn.connection_made(wire)
+        conn.data_received(request)
+        assert wire.told == []  # or nobody would see that the client has gone
+        conn.data_received(request)
+        assert wire.told == ["pause"]
+        due[0].set_result(Answer([b"first"]))
+        while len(due) < 2:
+            await asyncio.sleep(0)
+        assert wire.told == ["pause", "resume"]
+        due[1].set_result(Answer([b"second"]))
+        while b"second" not in wire.written:
+            await asyncio.sleep(0)
+        assert wire.written.index(b"first") < wire.written.index(b"second")
+
+    asyncio.run(converse())
