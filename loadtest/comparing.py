@@ -5,7 +5,7 @@ import gc
 import json
 import random
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
@@ -172,7 +172,10 @@ class Comparison:
 
     def measure(self, case: Case, bodies: Bodies, requests: int, plain_requests: int) -> Result:
         """Ask `requests` times; the plain version, being slow, `plain_requests` times of these."""
-        first = self._turns.asked(case, next(bodies))
+        offered = next(bodies)
+        first = self._turns.asked(case, offered)
+        if case.verb == "prioritize":
+            self._prepare(replace(case, verb="filter"), offered)
         sizes = self._prepare(case, first)
         every = {"plain": max(1, requests // max(1, plain_requests))}
         times = self._turns.measure(case, bodies, requests, sizes, every)
