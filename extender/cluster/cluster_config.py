@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -138,11 +138,16 @@ def _is_in_cluster() -> bool:
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and (SERVICE_ACCOUNT / "token").exists()
 
 
-def _given(kubeconfig: str | None) -> str:
-    """What a message about a kubeconfig begins with: by what it was given."""
+#: How a message names a kubeconfig: by what it was given by.
+_Given = Callable[[object], str]
+
+
+def _given(kubeconfig: str | None) -> _Given:
     if kubeconfig:
-        return "--kubeconfig "
-    return "KUBECONFIG=" if os.environ.get("KUBECONFIG") else "kubeconfig "
+        return lambda where: f"--kubeconfig {where}"
+    if os.environ.get("KUBECONFIG"):
+        return lambda where: f"KUBECONFIG={where}"
+    return lambda where: f"kubeconfig {where}"
 
 
 def _kubeconfig_paths(kubeconfig: str | None) -> list[Path]:
@@ -173,7 +178,7 @@ def _load_in_cluster(configuration: Any) -> None:
 
 
 def _load_kubeconfig(
-    configuration: Any, paths: list[Path], context: str | None, given: str
+    configuration: Any, paths: list[Path], context: str | None, given: _Given
 ) -> list[tuple[Path, Any]]:
     import kubernetes.config
 
@@ -185,19 +190,19 @@ def _load_kubeconfig(
     try:
         load(config_file=where, context=context, client_configuration=configuration)
     except Exception as error:  # of any type, for a faulty file
-        raise ConfigError(f"{given}{where}: {one_line(error)}") from None
+        raise ConfigError(f"{given(where)}: {one_line(error)}") from None
     return documents
 
 
-def _documents(paths: list[Path], given: str) -> list[tuple[Path, Any]]:
+def _documents(paths: list[Path], given: _Given) -> list[tuple[Path, Any]]:
     documents = []
     for path in paths:
         try:
             found = list(yaml_documents(read_file(path, _MAX_CONFIG_BYTES)))
         except (FileError, YamlError) as error:
-            raise ConfigError(f"{given}{path}: {error}") from None
+            raise ConfigError(f"{given(path)}: {error}") from None
         if len(found) != 1 or not isinstance(found[0], dict):
-            raise ConfigError(f"{given}{path}: not a kubeconfig")
+            raise ConfigError(f"{given(path)}: not a kubeconfig")
         documents.append((path, found[0]))
     return documents
 
@@ -237,7 +242,9 @@ def _chosen(documents: list[tuple[Path, Any]], context: str | None) -> dict[str,
     return chosen if isinstance(chosen, dict) else {}
 
 
-def _impersonation(documents: list[tuple[Path, Any]], context: str | None, given: str) -> Headers:
+def _impersonation(
+    documents: list[tuple[Path, Any]], context: str | None, given: _Given
+) -> Headers:
     """Raises ConfigError."""
     name = _chosen(documents, context).get("user")
     for path, document in documents:
@@ -247,7 +254,7 @@ def _impersonation(documents: list[tuple[Path, Any]], context: str | None, given
                 try:
                     return impersonation_of(user if isinstance(user, dict) else {})
                 except ValueError as error:
-                    raise ConfigError(f"{given}{path}: user {name}: {error}") from None
+                    raise ConfigError(f"{given(path)}: user {name}: {error}") from None
     return ()
 
 
@@ -257,18 +264,18 @@ def context_names(kubeconfig: str | None) -> list[str]:
     return sorted(_contexts(documents))
 
 
-def _check_files(documents: list[tuple[Path, Any]], given: str) -> None:
+def _check_files(documents: list[tuple[Path, Any]], given: _Given) -> None:
     """Raises ConfigError for a pipe: the kubernetes package would wait for it."""
     for file in _files_named(documents):
         try:
             check_file(file)
         except FileError as error:
             if file.exists():
-                raise ConfigError(f"{given.rstrip(' =')}: {file} {error}") from None
+                raise ConfigError(f"{given('').rstrip(' =')}: {file} {error}") from None
 
 
 def _check_context(
-    where: str, documents: list[tuple[Path, Any]], context: str | None, given: str
+    where: str, documents: list[tuple[Path, Any]], context: str | None, given: _Given
 ) -> None:
     names = sorted(_contexts(documents))
     if context and context not in names:
@@ -277,7 +284,7 @@ def _check_context(
         )
     if not context and not any(document.get("current-context") for _, document in documents):
         raise ConfigError(
-            f"{given}{where}: no current-context; choose one with --context: "
+            f"{given(where)}: no current-context; choose one with --context: "
             f"{', '.join(names) or 'it has none'}"
         )
 
