@@ -6,7 +6,6 @@ while it works. Readers only read `snapshot`, which needs no lock.
 """
 
 import threading
-import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,22 +13,16 @@ from typing import Final
 import orjson
 from msgspec import Struct
 
+from extender.cluster.node_tables import Changes, NodeState, NodeTables
+from extender.cluster.shape_ids import ShapeIds
 from extender.decoding.decoder import decode
 from extender.names import NodeIndex
 from extender.objects import Condition, Node, RuntimeClass
 from extender.predicates.shape_parts import Wanted
-from extender.shape import Shape, ShapeId, shape_of
+from extender.shape import Shape, shape_of
 from extender.snapshot import NodeTable, Shapes, Snapshot
 
 _StringDict = dict[str, str]
-
-#: Shapes that no node has any more are dropped when there are twice as many shapes as were in use
-#: at the last check and no more than half are in use now; below this number they are not checked.
-#: A long shape counts as several: a kubelet may report a megabyte of handlers, and others with the
-#: next heartbeat.
-MIN_SHAPES: Final = 64
-_SHAPE_BYTES: Final = 256 * 1024
-_PART_BYTES: Final = 100
 
 #: nodeSelector entries that no class asks for any more are dropped when they are more than half of
 #: all; below this number it is not worth going through the nodes.
@@ -73,18 +66,6 @@ def observed(node: Node) -> ObservedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeState:
-    """What is kept of a node: its shape's id, its labels and what is allocatable, as JSON."""
-
-    shape_id: ShapeId
-    labels: bytes
-    allocatable: bytes
-
-
-Changes = dict[bytes, NodeState | None]
-
-
-@dataclass(frozen=True, slots=True)
 class Swap:
     """One snapshot has replaced another; changed has the names of the nodes that differ.
 
@@ -94,36 +75,6 @@ class Swap:
     old: Snapshot
     new: Snapshot
     changed: Collection[bytes]
-
-
-@dataclass(slots=True)
-class _Retired:
-    """The dictionaries of the table before the current one, which readers may still have.
-
-    Once no reader has them, they are brought up to date and used again: a change of one node costs
-    a few changed entries, not a copy of 65,000. `missed` has the changes of the current table that
-    these lack.
-    """
-
-    table: "weakref.ref[NodeTable]"
-    nodes: NodeIndex
-    labels: dict[bytes, bytes]
-    allocatable: dict[bytes, bytes]
-    missed: Changes
-
-
-def _apply(changes: Changes, table: NodeTable) -> None:
-    for name, state in changes.items():
-        if state is None:
-            table.nodes.forget(name)
-            table.labels.pop(name, None)
-        else:
-            table.nodes[name] = state.shape_id
-            table.labels[name] = state.labels
-        if state is not None and state.allocatable:
-            table.allocatable[name] = state.allocatable
-        else:
-            table.allocatable.pop(name, None)
 
 
 def _needles(entries: Iterable[tuple[str, str]]) -> tuple[bytes, ...]:
@@ -139,13 +90,6 @@ def _has_any(labels: bytes, needles: Iterable[bytes]) -> bool:
 ConditionsOf = Callable[[bytes], frozenset[Condition]]
 
 
-def _weight(shape: Shape) -> int:
-    """As how many shapes it counts: one for each _SHAPE_BYTES of memory, roughly."""
-    size = sum(_PART_BYTES + len(handler.name) for handler in shape.handlers)
-    size += sum(_PART_BYTES + len(taint.key) + len(taint.value) for taint in shape.taints)
-    return 1 + (size + len(shape.kubelet.system)) // _SHAPE_BYTES
-
-
 def no_conditions(name: bytes) -> frozenset[Condition]:
     """No conditions are kept: nodes and classes come together, as from manifests."""
     return frozenset()
@@ -157,15 +101,13 @@ class SnapshotStore:
     def __init__(self) -> None:
         self.snapshot = Snapshot()
         self._lock = threading.Lock()
-        self._shape_ids: dict[Shape, ShapeId] = {}
-        self._shapes_weight = 0
+        self._shape_ids = ShapeIds()
+        self._tables = NodeTables()
         self._conditions_of: ConditionsOf = no_conditions
         #: The parts of nodes that matter; any thread may read it, only writers change it.
         self.wanted = Wanted()
         self._needles: tuple[bytes, ...] = ()
         self._pending: Changes = {}
-        self._retired: _Retired | None = None
-        self._look_at = MIN_SHAPES
         self._listeners: list[Callable[[Swap], None]] = []
 
     def subscribe(self, listener: Callable[[Swap], None]) -> None:
@@ -254,7 +196,7 @@ class SnapshotStore:
             shape = replace(shape, selector_entries=entries)
         if self.wanted.is_more_than_entries:
             shape = self._with_rules(shape, node)
-        shape_id = self._shape_id(shape)
+        shape_id = self._shape_ids.of(shape)
         if (
             current.nodes[name] == shape_id
             and current.labels.get(name) == labels
@@ -269,14 +211,6 @@ class SnapshotStore:
             self._pending[name] = None
         else:
             self._pending.pop(name, None)
-
-    def _shape_id(self, shape: Shape) -> ShapeId:
-        # Id 0 is the unknown node's.
-        known = self._shape_ids.get(shape)
-        if known is None:
-            known = self._shape_ids[shape] = ShapeId(len(self._shape_ids) + 1)
-            self._shapes_weight += _weight(shape)
-        return known
 
     def _entries(self, labels: bytes) -> frozenset[tuple[str, str]]:
         """Those of a node's labels that some class asks for."""
@@ -350,51 +284,22 @@ class SnapshotStore:
         current = self.snapshot.table
         if not self._pending:
             return current
-        retired = self._retired
-        if retired is not None and retired.table() is None:
-            new = NodeTable(retired.nodes, retired.labels, retired.allocatable)
-            _apply(retired.missed, new)
-        else:
-            new = NodeTable(current.nodes.copy(), dict(current.labels), dict(current.allocatable))
-        _apply(self._pending, new)
-        # After a change of a quarter of the nodes, as with the first list, a copy is cheaper.
-        few = 4 * len(self._pending) < len(new.nodes)
-        self._retired = (
-            _Retired(
-                weakref.ref(current),
-                current.nodes,
-                current.labels,
-                current.allocatable,
-                self._pending,
-            )
-            if few
-            else None
-        )
+        new = self._tables.changed(current, self._pending)
         self._pending = {}
         return self._renumbered(new)
 
     def _renumbered(self, table: NodeTable) -> NodeTable:
         """The table without the shapes that no node has, when there are many of them."""
-        if self._shapes_weight < self._look_at:
+        new_id = self._shape_ids.drop_unused(table.nodes.values())
+        if new_id is None:
             return table
-        used = sorted(set(table.nodes.values()))
-        ids = set(used)
-        weight = sum(_weight(shape) for shape, old in self._shape_ids.items() if old in ids)
-        self._look_at = max(MIN_SHAPES, 2 * weight)
-        if 2 * weight > self._shapes_weight:
-            return table
-        self._shapes_weight = weight
-        new_id = {old: ShapeId(new) for new, old in enumerate(used, 1)}
-        self._shape_ids = {
-            shape: new_id[old] for shape, old in self._shape_ids.items() if old in new_id
-        }
-        self._retired = None
+        self._tables.forget()
         nodes = NodeIndex((name, new_id[old]) for name, old in table.nodes.items())
         return NodeTable(nodes, table.labels, table.allocatable)
 
     def _shapes(self) -> Shapes:
         shapes = self.snapshot.shapes
-        current = tuple(self._shape_ids)
+        current = self._shape_ids.shapes
         if current == shapes.shapes:
             return shapes
         grown = current[: len(shapes)] == shapes.shapes

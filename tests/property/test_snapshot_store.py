@@ -114,7 +114,7 @@ def test_snapshots_are_right_when_made_and_never_change(history: History) -> Non
 def test_the_same_holds_where_shapes_are_numbered_anew(history: History) -> None:
     """Shapes that no node has are dropped as soon as half of them are unused, however few."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("extender.cluster.snapshot_store.MIN_SHAPES", 1)
+        patch.setattr("extender.cluster.shape_ids.MIN_SHAPES", 1)
         follow(history)
 
 
