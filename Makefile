@@ -18,7 +18,7 @@ RELEASE_READY := $(RELEASE)/.ready
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): setup.cfg pyproject.toml setup.py extender/_names.c extender/_victims.c extender/_slices.c
+$(READY): setup.cfg pyproject.toml setup.py extender/_names.c extender/_victims.c extender/_slices.c extender/_bodies.c
 	@echo "setting up $(VENV) (a minute on the first run) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
@@ -68,7 +68,7 @@ $(LOADTEST_READY): setup.cfg $(READY)
 loadtest: $(LOADTEST_READY) ## Load the service with a scheduler and hostile clients for a minute; FLAGS="--run-time 600"
 	$(LOADTEST)/bin/python -m loadtest.run $(FLAGS)
 
-$(FUZZ_READY): setup.cfg setup.py extender/_names.c extender/_victims.c extender/_slices.c
+$(FUZZ_READY): setup.cfg setup.py extender/_names.c extender/_victims.c extender/_slices.c extender/_bodies.c
 	@echo "setting up $(FUZZ) (a minute on the first run) ..."
 	$(PYTHON) -m venv $(FUZZ)
 	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz,test]'

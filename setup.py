@@ -14,6 +14,7 @@ setup(
         for name, sources in (
             ("_names", ["extender/_names.c", "extender/_victims.c"]),
             ("_slices", ["extender/_slices.c"]),
+            ("_bodies", ["extender/_bodies.c"]),
         )
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

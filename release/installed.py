@@ -77,6 +77,7 @@ def wrong(wanted: bool) -> str:
         return f"{place} is the checkout, not an installed package"
     try:
         # Whether they can be imported.
+        import extender._bodies
         import extender._names
         import extender._slices  # noqa: F401
     except ImportError:

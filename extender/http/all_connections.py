@@ -23,6 +23,9 @@ _LOG: Final = logging.getLogger(__name__)
 ACCEPTS_A_TURN: Final = 8
 ENDS_A_TURN: Final = 8
 
+#: The first read of a request: a pod and 500 names. What comes behind it is read into its place.
+SCRATCH_BYTES: Final = 32 * 1024
+
 #: How often deadlines are checked, and the most that one is overdue; seconds.
 SWEEP_SECONDS: Final = 0.25
 
@@ -86,6 +89,8 @@ class Connections:
         self.stopping = False
         self.date = b""
         self.heads = KnownHeads()
+        #: Where connections receive what has no place yet; used within one call of the loop.
+        self.scratch = bytearray(SCRATCH_BYTES)
         self._open: dict[Connection, asyncio.Task[None] | None] = {}
         # The connections that are dropped for a new one, in this order, and in each group the
         # oldest first: those that never sent a byte or never completed a request, those that are

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 #: How much of an answer is given to a TLS transport at once.
 TLS_WRITE: Final = 256 * 1024
 
-#: What is held is counted from here on: a thousand connections may hold as much each.
+#: What is held is counted from here on: a thousand connections may hold as much each. More than
+#: what one of them receives before its content has a place (SCRATCH_BYTES).
 WORTH_COUNTING: Final = 64 * 1024
 
 
@@ -44,7 +45,7 @@ class Phase(enum.Enum):
     LINGERING = enum.auto()  # our side is done; the client reads the answer, then closes
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """See the module's docstring. Owned by the event loop's thread.
 
     deadline is the loop's time at which the phase has to be over. Until then the other methods
@@ -90,9 +91,7 @@ class Connection(asyncio.Protocol):
 
     def refuse(self, status: HTTPStatus, message: str) -> None:
         """Refuse the request that the client is sending."""
-        self._deaf = True
-        self._reader.drop()
-        self._requests.append(Refusal(status, message))
+        self._refuse_rest(Refusal(status, message))
         self._go_on()
 
     def abort(self) -> None:
@@ -130,38 +129,69 @@ class Connection(asyncio.Protocol):
         is_due = self.phase in (Phase.ANSWERING, Phase.SENDING) or bool(self._requests)
         return is_due and not self._tls
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview | bytearray:
+        reader = self._reader
+        return reader.place if reader.is_filling else self._all.scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
         if self._deaf:
             return
-        before, known = self.phase, None
+        before = self.phase
         if before is Phase.IDLE:
-            known = self._all.heads.read(data)
-            if known is not None and known.size == len(known.pieces[0]) <= WORTH_COUNTING:
-                self._reader.queued += known.size
-                self._answer(known)
+            known = self._all.heads.read(self._all.scratch, nbytes)
+            if known is not None:
+                self._begin(*known)
                 return
         if before is Phase.IDLE or before is Phase.SILENT:
             self.phase = Phase.RECEIVING
-        reader = self._reader
         try:
-            self._feed(data, known)
+            self._take(nbytes, is_first=before is not self.phase)
         except Refusal as refusal:
-            self._deaf = True
-            self._reader.drop()
-            self._requests.append(refusal)
+            self._refuse_rest(refusal)
         if self.phase is Phase.LINGERING:
             return  # refused meanwhile, for holding too much
-        if before is not self.phase and known is None:
-            self._learn(data)
         if not self._requests and before is not self.phase:
             # With TLS, handshake and first request have one deadline together.
             left = math.inf if self.served or not self._tls else self.deadline - self._all.now()
             self._enter(Phase.RECEIVING, min(left, self._all.limits.request_seconds))
-        elif not self.served and not self._tls and reader.received > WORTH_COUNTING:
-            self._slow_down(len(data))
+        elif not self.served and not self._tls and self._reader.received > WORTH_COUNTING:
+            self._slow_down(nbytes)
         self._go_on()
         self._count_if_much()  # what is complete, and was not answered at once
         self._pause_if_due(before)
+
+    def _begin(self, request: Request, content: memoryview) -> None:
+        """Answer a request whose head is known, or receive the rest of its content."""
+        if len(content) == request.size:
+            request.pieces.append(bytes(content))
+            self._reader.queued += request.size
+            self._answer(request)
+            return
+        self._enter(Phase.RECEIVING, self._all.limits.request_seconds)
+        try:
+            self._reader.receive(request, content)
+        except Refusal as refusal:
+            self._refuse_rest(refusal)
+            self._go_on()
+
+    def _take(self, size: int, *, is_first: bool) -> None:
+        """Give the reader what has arrived, is_first: of a request. Raises Refusal."""
+        reader = self._reader
+        if reader.is_filling:
+            reader.written(size)
+        else:
+            data = bytes(memoryview(self._all.scratch)[:size])
+            reader.feed(data)
+            if is_first:
+                self._learn(data)
+        if reader.received > WORTH_COUNTING:
+            self._count()
+
+    def _refuse_rest(self, refusal: Refusal) -> None:
+        """Read no more; the refusal is answered in its turn."""
+        self._deaf = True
+        self._reader.drop()
+        self._requests.append(refusal)
 
     def _pause_if_due(self, before: Phase) -> None:
         """Read no more where an answer was due already: only a client that pipelines notices.
@@ -173,15 +203,6 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
             self._is_paused = True
 
-    def _feed(self, data: bytes, known: Request | None) -> None:
-        """Raises Refusal."""
-        if known is not None:
-            self._reader.receive(known)
-        else:
-            self._reader.feed(data)
-        if self._reader.received > WORTH_COUNTING:
-            self._count()
-
     def _count_if_much(self) -> None:
         if self._reader.received + self._reader.queued > WORTH_COUNTING:
             self._count()
@@ -191,7 +212,10 @@ class Connection(asyncio.Protocol):
         self._all.hold(self, self._reader.received + self._reader.queued + self._unread)
 
     def _learn(self, data: bytes) -> None:
-        """Remember the head of the only request that data has, or has the beginning of."""
+        """Remember the head of the only request that data has, or has the beginning of.
+
+        The rest of its content is received without the parser. Raises Refusal.
+        """
         waiting = len(self._requests)
         request: Request | Refusal | None = None
         if not self._reader.in_message:
@@ -199,7 +223,8 @@ class Connection(asyncio.Protocol):
         elif not waiting:
             request = self._reader.leave_parser()
         if isinstance(request, Request):
-            self._all.heads.learn(data, request)
+            arrived = self._reader.received if self._reader.is_filling else request.size
+            self._all.heads.learn(data, request, arrived)
 
     def _slow_down(self, size: int) -> None:
         """Pause a large body for a moment, unless the client has been answered before.

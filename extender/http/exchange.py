@@ -1,12 +1,12 @@
 """A request and its answer, as the connection and the applications hand them to each other."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, Protocol
 
 import orjson
+from msgspec import Struct
 
 Header = tuple[bytes, bytes]
 
@@ -23,8 +23,7 @@ class Refusal(Exception):  # noqa: N818 - a malformed or too large request, not 
         self.message = message
 
 
-@dataclass(slots=True)
-class Request:
+class Request(Struct):
     """One complete HTTP/1.x request; target and headers are as they came.
 
     pieces is the content as it was received, size the sum of their lengths; encoding is the value
@@ -52,8 +51,7 @@ class Request:
         return next((value for key, value in self.headers if key.lower() == name), b"")
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(Struct):
     """An answer whose body is complete; chunks are sent one after the other, not copied.
 
     afterwards is called on the event loop when the client has taken the answer.
@@ -67,7 +65,7 @@ class Answer:
 
     def head(self, date: bytes, size: int, *, keep_alive: bool) -> bytes:
         """The status line and the headers. date is the Date header's value, size the body's."""
-        if self.status == HTTPStatus.OK and not self.headers and keep_alive:
+        if self.status == 200 and keep_alive and not self.headers:
             return _usual_start(date, self.content_type) + b"%d\r\n\r\n" % size
         lines = [
             b"HTTP/1.1 %d %b" % (self.status, HTTPStatus(self.status).phrase.encode()),

@@ -26,30 +26,32 @@ class KnownHeads:
     def __init__(self) -> None:
         self._requests: dict[bytes, Request] = {}
 
-    def read(self, data: bytes) -> Request | None:
-        """The request in data, if its head is known and nothing comes behind it.
+    def read(self, data: bytearray, size: int) -> tuple[Request, memoryview] | None:
+        """What has arrived, data[:size], if it is a known head and nothing but its content.
 
-        The last of its content may still be on its way: pieces has what has arrived.
+        The request without its content, and as much of that as has arrived.
         """
-        end = data.find(END) + len(END)
-        known = self._requests.get(data[:end])
-        if known is None or known.size < len(data) - end:
+        end = data.find(END, 0, size) + len(END)
+        arrived = memoryview(data)
+        known = self._requests.get(bytes(arrived[:end]))
+        if known is None or known.size < size - end:
             return None
-        return Request(
-            *(known.method, known.target, known.headers, [data[end:]]),
+        request = Request(
+            *(known.method, known.target, known.headers, []),
             *(known.size, known.keep_alive, known.encoding),
         )
+        return request, arrived[end:size]
 
-    def learn(self, data: bytes, request: Request) -> None:
+    def learn(self, data: bytes, request: Request, arrived: int) -> None:
         """Remember the head; data is all that has arrived of this request, as the parser read it.
 
-        With a chunked body data has more than head and content, so it is not remembered. Neither is
-        a head that waits for 100 Continue.
+        With a chunked body data has more than the head and the bytes of content that have arrived,
+        so it is not remembered. Neither is a head that waits for 100 Continue.
         """
         end = data.find(END) + len(END)
         if end > MAX_SIZE or len(request.headers) > MAX_FIELDS or request.header(b"expect"):
             return
-        if len(data) - end != sum(map(len, request.pieces)):
+        if len(data) - end != arrived:
             return
         if len(self._requests) >= MAX_HEADS:
             self._requests.clear()

@@ -1,16 +1,18 @@
 """Reads requests: what the parser finds in the bytes, within limits.
 
 httptools (llhttp, the parser of Node.js) reads HTTP; the rules for heads that it leaves open are
-here. Of a body whose length is known it reads the beginning at most: it would only copy the rest.
+here. Of a body whose length is known it reads the beginning at most: it would only copy the rest,
+which is written to its place by the event loop.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Any, Final, NoReturn
 
 import httptools
 
+from extender.http.body_memory import Body
 from extender.http.exchange import Header, Refusal, Request
 
 #: Limits of a request's line and headers, as in nginx and Go.
@@ -38,6 +40,12 @@ MAX_LENGTH_DIGITS: Final = 18
 #: Pieces of a body beyond this number are joined as they arrive: a piece of one byte takes 50.
 MAX_PIECES: Final = 1024
 
+Buffer = bytes | memoryview
+
+#: Instead of a body's memory while none is received.
+_NO_BODY: Final = Body(0)
+_NOWHERE: Final = memoryview(b"")
+
 
 class RequestReader:
     """The request that is being received, and those that are complete.
@@ -49,8 +57,12 @@ class RequestReader:
         """Complete requests are added to `requests`."""
         self._requests = requests
         self._max_body_bytes = max_body_bytes
-        # The request whose content arrives without the parser.
+        #: Whether the rest of a body is received without the parser, in its place.
+        self.is_filling = False
+        # Its request, and where it goes.
         self._open: Request | None = None
+        self._body = _NO_BODY
+        self._view = _NOWHERE
         self._parser: Any = httptools.HttpRequestParser(self)
         self._refusal: Refusal | None = None
         self._headers: list[Header] = []
@@ -68,44 +80,66 @@ class RequestReader:
     def drop(self) -> None:
         """Drop the received part of a body. Nothing more may be fed."""
         self._pieces = []
-        self._open = None
+        self._close_body()
         self.received = 0
 
-    def receive(self, request: Request) -> None:
-        """Begin with a request whose head is known; pieces has what has arrived of its content."""
+    @property
+    def place(self) -> memoryview:
+        """Where the rest of that body goes."""
+        return self._view[self.received :]
+
+    def receive(self, request: Request, beginning: Buffer) -> None:
+        """Begin with a request whose head is known, and of whose content so much has arrived.
+
+        Raises Refusal.
+        """
         self.on_message_begin()
         self._in_head = False
-        self._open = request
-        self._take(request.body)
+        self._open_body(request, (beginning,))
 
     def leave_parser(self) -> Request | None:
         """Receive the rest of a body without the parser, if its length is known.
 
-        Returns the request with what has arrived of its content.
+        Returns its request. Raises Refusal.
         """
         if self._in_head or self._length is None or self._open is not None:
             return None
-        self._open = self._request(self._pieces, self._length)
+        request, pieces = self._request([], self._length), self._pieces
         self._parser = httptools.HttpRequestParser(self)
-        return self._open
+        self._pieces, self.received = [], 0
+        self._open_body(request, pieces)
+        return request
 
-    def _take(self, data: bytes) -> None:
-        """Add content of the open request. Raises Refusal for what comes behind it."""
-        assert self._open is not None
-        due = self._open.size - self.received
-        rest = data[due:]
-        self.on_body(data[:due] if rest else data)
-        if self.received == self._open.size:
-            self._open.pieces = self._pieces
-            self._finish(self._open)
-        if rest:
-            self.feed(rest)
+    def _open_body(self, request: Request, pieces: Iterable[Buffer]) -> None:
+        try:
+            self._body = Body(request.size)
+        except MemoryError:
+            text = f"there is no memory for a body of {request.size} bytes"
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text) from None
+        self._view = memoryview(self._body)
+        self._open = request
+        self.is_filling = True
+        for piece in pieces:
+            end = self.received + len(piece)
+            self._view[self.received : end] = piece
+            self.written(len(piece))
+
+    def _close_body(self) -> None:
+        self.is_filling = False
+        self._open, self._body, self._view = None, _NO_BODY, _NOWHERE
+
+    def written(self, size: int) -> None:
+        """So many bytes have arrived and are in their place."""
+        request = self._open
+        assert request is not None
+        self.received += size
+        self.awaits_continue = False
+        if self.received == request.size:
+            request.pieces = [self._body.finish()]
+            self._finish(request)
 
     def feed(self, data: bytes) -> None:
         """Add the requests that are complete with this. Raises Refusal."""
-        if self._open is not None:
-            self._take(data)
-            return
         if self._in_head:
             self._head_size += len(data)
         else:
@@ -213,7 +247,7 @@ class RequestReader:
 
     def _finish(self, request: Request) -> None:
         self._requests.append(request)
-        self._open = None
+        self._close_body()
         self._pieces = []
         self.queued += request.size
         self.received = self._wire_size = 0

@@ -73,13 +73,20 @@ def test_content_without_the_parser_is_what_it_is_with_it(asked: list[bytes], mo
     assert conversation([b""], ragged, LIMITS)[0] == conversation([joined], in_two, LIMITS)[0]
 
 
+def read(heads: KnownHeads, data: bytes) -> tuple[Request, bytes] | None:
+    """Where something else had arrived before."""
+    found = heads.read(bytearray(data + b"\r\n\r\n"), len(data))
+    return None if found is None else (found[0], bytes(found[1]))
+
+
 def test_a_request_that_comes_again_is_not_parsed_again() -> None:
     request = b"POST /filter HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n"
     heads = KnownHeads()
-    heads.learn(request + b"{}", Request(b"POST", b"/filter", [(b"Host", b"a")], [b"{}"], 2))
-    assert heads.read(request + b"[]") == Request(
-        b"POST", b"/filter", [(b"Host", b"a")], [b"[]"], 2
-    )
+    learned = Request(b"POST", b"/filter", [(b"Host", b"a")], [b"{}"], 2)
+    heads.learn(request + b"{}", learned, arrived=2)
+    again = Request(b"POST", b"/filter", [(b"Host", b"a")], [], 2)
+    assert read(heads, request + b"[]") == (again, b"[]")
+    assert read(heads, request + b"[") == (again, b"[")
 
 
 @pytest.mark.parametrize(
@@ -93,19 +100,19 @@ def test_a_request_that_comes_again_is_not_parsed_again() -> None:
 )
 def test_what_is_not_exactly_known_is_left_to_the_parser(data: bytes) -> None:
     heads = KnownHeads()
-    heads.learn(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", Request(b"GET", b"/", [], [], 0))
-    assert heads.read(data) is None
+    heads.learn(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", Request(b"GET", b"/", [], [], 0), 0)
+    assert read(heads, data) is None
 
 
 def test_what_clients_send_can_not_fill_the_memory() -> None:
     heads = KnownHeads()
     long = b"GET /%b HTTP/1.1\r\n\r\n" % (b"x" * MAX_SIZE)
-    heads.learn(long, Request(b"GET", b"/", [], [], 0))
-    assert heads.read(long) is None
+    heads.learn(long, Request(b"GET", b"/", [], [], 0), 0)
+    assert read(heads, long) is None
     for number in range(MAX_HEADS + 1):
-        heads.learn(b"GET /%d HTTP/1.1\r\n\r\n" % number, Request(b"GET", b"/", [], [], 0))
-    assert heads.read(b"GET /0 HTTP/1.1\r\n\r\n") is None
-    assert heads.read(b"GET /%d HTTP/1.1\r\n\r\n" % MAX_HEADS) is not None
+        heads.learn(b"GET /%d HTTP/1.1\r\n\r\n" % number, Request(b"GET", b"/", [], [], 0), 0)
+    assert read(heads, b"GET /0 HTTP/1.1\r\n\r\n") is None
+    assert read(heads, b"GET /%d HTTP/1.1\r\n\r\n" % MAX_HEADS) is not None
 
 
 @pytest.mark.parametrize("fields", [96, 16])
@@ -121,7 +128,7 @@ def test_heads_of_many_fields_take_no_more_memory_than_others(fields: int) -> No
             RequestReader(asked, 0).feed(head)
             request = asked.pop()
             assert isinstance(request, Request)
-            heads.learn(head, request)
+            heads.learn(head, request, 0)
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -4,10 +4,9 @@ import asyncio
 import contextlib
 import gc
 import socket
-import sys
 import threading
 import tracemalloc
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 from itertools import pairwise
 
@@ -41,7 +40,7 @@ from extender.wire.filter_bodies import (
 )
 from extender.wire.node_items import SeenNodes
 from extender.wire.preempt_bodies import decode_preemption_args
-from tests.conversing import Recorder, Wire
+from tests.conversing import Recorder, Wire, arrive
 
 CROWD = 100
 
@@ -108,22 +107,43 @@ def test_nothing_is_kept_of_the_body_of_a_client_that_is_refused(is_known: bool)
     """Not while the client reads why, either: thousands could be refused in that time."""
     loop = asyncio.new_event_loop()
     connections = Connections(Recorder(), Limits(max_body_bytes=10**6, max_held_bytes=10**6), loop)
-    conn = Connection(connections, deadline=0)
-    conn.connection_made(Wire())
+    conn, wire = Connection(connections, deadline=0), Wire()
+    conn.connection_made(wire)
     head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"
     if is_known:
-        conn.data_received(head + bytes(100_000))
-    pieces = [bytes(30_000), bytes(40_000)]
-    before = list(map(sys.getrefcount, pieces))
-    conn.data_received(head)
-    for piece in pieces:
-        conn.data_received(piece)
-    assert conn.held == 70_000
-    conn.refuse(HTTPStatus.REQUEST_TIMEOUT, "too late")
-    del piece
-    assert conn.held == 0
-    assert list(map(sys.getrefcount, pieces)) == before
+        arrive(conn, head + bytes(100_000))
+        wire.written = b""
+    with traced() as taken:
+        arrive(conn, head)
+        arrive(conn, bytes(70_000))
+        assert conn.held == 70_000
+        assert taken() > 70_000
+        conn.refuse(HTTPStatus.REQUEST_TIMEOUT, "too late")
+        assert conn.held == 0
+        assert taken() < 70_000
     loop.close()
+
+
+def test_a_body_that_there_is_no_memory_for_is_refused() -> None:
+    loop = asyncio.new_event_loop()
+    app, wire = Recorder(), Wire()
+    conn = Connection(Connections(app, Limits(10**17, 10**17), loop), deadline=0)
+    conn.connection_made(wire)
+    arrive(conn, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n{" % 10**17)
+    refused = f"there is no memory for a body of {10**17} bytes"
+    assert app.asked == [(HTTPStatus.SERVICE_UNAVAILABLE, refused)]
+    assert wire.written.startswith(b"HTTP/1.1 503 ")
+    loop.close()
+
+
+@contextlib.contextmanager
+def traced() -> Iterator[Callable[[], int]]:
+    """What tells how many bytes of memory are taken of those that were asked for within."""
+    tracemalloc.start()
+    try:
+        yield lambda: tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
 
 
 class Routed(Recorder):
@@ -151,27 +171,25 @@ def test_nothing_is_kept_of_a_body_whose_client_went_before_its_turn() -> None:
         return [b""], 0
 
     size = QUICK_NAMES_BYTES + 1
-    pieces = [bytes(size - 10), bytes(10)]
-    before = list(map(sys.getrefcount, pieces))
 
     async def ask() -> None:
         loop, threads = asyncio.get_running_loop(), Threads.of(1)
         route = Routed(VerbRoute(verb, _Times(), threads))
         connections = Connections(route, Limits(size, 10 * size), loop)
         clients = [Connection(connections, deadline=0) for _ in range(2)]
-        for client in clients:
-            client.served = True  # else it would be paused
-            client.connection_made(Wire())
-            client.data_received(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size)
-        for client in clients:
-            for piece in pieces if client is clients[1] else map(bytes, (size - 10, 10)):
-                client.data_received(piece)
-        await asyncio.sleep(0)
-        del piece
-        assert [client.held for client in clients] == [size, size]
-        clients[1].connection_lost(None)
-        await asyncio.sleep(0)
-        assert list(map(sys.getrefcount, pieces)) == before
+        with traced() as taken:
+            for client in clients:
+                client.served = True  # else it would be paused
+                client.connection_made(Wire())
+                arrive(client, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size)
+                for part in (size - 10, 10):
+                    arrive(client, bytes(part))
+            await asyncio.sleep(0)
+            assert [client.held for client in clients] == [size, size]
+            both = taken()
+            clients[1].connection_lost(None)
+            await asyncio.sleep(0)
+            assert both - taken() > size - 10_000
         going_on.set()
         await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
         threads.stop()
@@ -332,9 +350,9 @@ def test_of_a_client_that_pipelines_no_more_is_read_while_an_answer_is_due() -> 
         app, wire, loop = Slow(), PausedWire(), asyncio.get_running_loop()
         conn = Connection(Connections(app, Limits(2**20, 2**20), loop), deadline=0)
         conn.connection_made(wire)
-        conn.data_received(request)
+        arrive(conn, request)
         assert wire.told == []  # or nobody would see that the client has gone
-        conn.data_received(request)
+        arrive(conn, request)
         assert wire.told == ["pause"]
         due[0].set_result(Answer([b"first"]))
         while len(due) < 2:
