@@ -114,16 +114,9 @@ static uint64_t mix(const char *place, int i, uint64_t more)
     return fold(word_at(place) ^ keys[i], word_at(place + 8) ^ keys[i + 1] ^ more);
 }
 
-static uint64_t hash_name(const char *name, size_t length)
+/* The hash of a name that is shorter or longer than most. */
+static uint64_t hash_unusual(const char *name, size_t length, uint64_t hash)
 {
-    uint64_t hash = keys[6] + length * 0x9e3779b97f4a7c15ULL;
-    if (length - 16 <= 32) {
-        /* Most names. Blocks may overlap, so that no branch depends on the length: to guess it
-         * wrong would take longer than all the rest. */
-        size_t last = length - 16, middle = last < 16 ? last : 16;
-        uint64_t rest = mix(name + middle, 2, 0) + mix(name + last, 4, 0);
-        return fold(mix(name, 0, hash), rest ^ hash);
-    }
     if (length < 16) {
         uint64_t words[2] = {0, 0};
         memcpy(words, name, length);
@@ -135,8 +128,20 @@ static uint64_t hash_name(const char *name, size_t length)
     return fold(mix(last, 2, hash), hash ^ keys[4]);
 }
 
+static inline uint64_t hash_name(const char *name, size_t length)
+{
+    uint64_t hash = keys[6] + length * 0x9e3779b97f4a7c15ULL;
+    if (length - 16 > 32)
+        return hash_unusual(name, length, hash);
+    /* Blocks may overlap, so that no branch depends on the length: to guess it wrong would take
+     * longer than all the rest. */
+    size_t last = length - 16, middle = last < 16 ? last : 16;
+    uint64_t rest = mix(name + middle, 2, 0) + mix(name + last, 4, 0);
+    return fold(mix(name, 0, hash), rest ^ hash);
+}
+
 /* The slot that has the hash, or the empty one at which the search for it ended. There always is
- * an empty slot: at most two thirds are filled. */
+ * an empty slot: at most half are filled, or names would often have to be searched for further. */
 static Slot *find(const NameTable *table, uint64_t hash)
 {
     for (uint32_t at = (uint32_t)hash & table->mask;; at = (at + 1) & table->mask) {
@@ -150,7 +155,7 @@ static Slot *find(const NameTable *table, uint64_t hash)
 static int rebuild(NameTable *table)
 {
     uint64_t wanted = MIN_SLOTS;
-    while (wanted < (uint64_t)table->live * 2 + 2)
+    while (wanted < (uint64_t)table->live * 3)
         wanted *= 2;
     Slot *slots = wanted > UINT32_MAX / 2 ? NULL : allocate(wanted * sizeof(Slot));
     if (slots == NULL) {
@@ -203,7 +208,7 @@ static PyObject *table_set(NameTable *table, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "the id is out of range");
         return NULL;
     }
-    if ((uint64_t)table->filled * 3 >= (uint64_t)table->mask * 2 && rebuild(table) < 0)
+    if ((uint64_t)table->filled * 2 > (uint64_t)table->mask && rebuild(table) < 0)
         return NULL;
     uint64_t hash = hash_name(name, (size_t)length);
     Slot *slot = find(table, hash);
@@ -366,6 +371,11 @@ static uint32_t end_of(const Run *run, Py_ssize_t i)
     return end;
 }
 
+static size_t begin_of(const Run *run, Py_ssize_t i)
+{
+    return i ? (size_t)end_of(run, i - 1) + SEPARATOR_LENGTH : 0;
+}
+
 static int is_long(const Run *run)
 {
     return run->count && end_of(run, run->count - 1) >= LONG_WALK;
@@ -402,22 +412,22 @@ static PyObject *tally(PyObject *module, PyObject *args)
 {
     (void)module;
     const unsigned char *codes;
-    Py_ssize_t length;
-    if (!PyArg_ParseTuple(args, "y#:tally", &codes, &length))
+    Py_ssize_t length, kinds;
+    if (!PyArg_ParseTuple(args, "y#n:tally", &codes, &length, &kinds))
         return NULL;
+    if (kinds < 0 || kinds > MAX_CODES) {
+        PyErr_SetString(PyExc_ValueError, "a byte has no so many codes");
+        return NULL;
+    }
     Py_ssize_t counts[4][MAX_CODES] = {{0}};
     for (Py_ssize_t i = 0; i < length; i++) /* four, so that a long run of one code does not wait */
         counts[i & 3][codes[i]]++;
-    PyObject *result = PyDict_New();
-    for (int code = 0; result != NULL && code < MAX_CODES; code++) {
+    PyObject *result = PyList_New(kinds);
+    for (Py_ssize_t code = 0; result != NULL && code < kinds; code++) {
         Py_ssize_t n = counts[0][code] + counts[1][code] + counts[2][code] + counts[3][code];
-        if (n == 0)
-            continue;
-        PyObject *key = PyLong_FromLong(code), *value = PyLong_FromSsize_t(n);
-        if (key == NULL || value == NULL || PyDict_SetItem(result, key, value) < 0)
+        PyObject *value = PyLong_FromSsize_t(n);
+        if (value == NULL || PyList_SetItem(result, code, value) < 0)
             Py_CLEAR(result);
-        Py_XDECREF(key);
-        Py_XDECREF(value);
     }
     return result;
 }
@@ -539,74 +549,95 @@ static void copy_strides(char *to, const char *from, size_t length)
     } while (done < length);
 }
 
-static char *copy(char *to, const char *limit, const char *from, size_t length)
-{
-    if (length > (size_t)(limit - to))
-        length = (size_t)(limit - to);
-    memcpy(to, from, length);
-    return to + length;
-}
-
-/* Where names and what follows them are copied to: those of code 0 to the first place, others to
- * the second. */
+/* The names of a run in two groups, by number: those of code 0, and the others. */
 typedef struct {
-    char *places[2];
-    const char *limits[2];
-    size_t spare; /* what a short name and its ending may take, copied in strides */
-    char *dump;   /* so many bytes that nobody reads */
-    int keep;     /* names of code 0 */
-} Parts;
+    uint32_t *numbers[2];
+    Py_ssize_t counts[2];
+    size_t sizes[2]; /* of all names, each with a separator or with its ending */
+    int is_sound;    /* whether each code has an ending */
+} Groups;
 
-static void copy_names(Parts *parts, const Run *run, size_t readable, const unsigned char *codes,
-                       const Endings *endings)
+/* `numbers` has room for one more than all names in each of the two groups. */
+static void group_names(Groups *groups, const Run *run, const unsigned char *codes,
+                        const Endings *endings)
 {
-    char *passing = parts->places[0], *refused = parts->places[1], *dump = parts->dump;
-    size_t begin = 0, spare = parts->spare;
-    size_t step = parts->keep ? SIZE_MAX : 0;
-    for (Py_ssize_t i = 0; i < run->count; i++) {
-        unsigned char code = codes[i];
-        const char *name = run->text + begin, *ending = endings->texts[code];
-        size_t end = end_of(run, i), length = end - begin, more = endings->lengths[code];
-        size_t is_refused = (size_t)0 - (code != 0);
-        char *to_passing = (size_t)(parts->limits[0] - passing) >= spare ? passing : dump;
-        char *to_refused = (size_t)(parts->limits[1] - refused) >= spare ? refused : dump;
-        int is_roomy = (code ? to_refused : to_passing) != dump;
-        if (length <= SHORT && readable - begin >= spare && is_roomy) {
-            /* To both places, and the one stays where it is: no branch depends on the code. */
-            if (step)
-                copy_strides(to_passing, name, length + SEPARATOR_LENGTH);
-            copy_strides(to_refused, name, length);
-            for (size_t done = 0; done < endings->width; done += STRIDE)
-                memcpy(to_refused + length + done, ending + done, STRIDE);
-            passing += ~is_refused & step & (length + SEPARATOR_LENGTH);
-            refused += is_refused & (length + more);
-        } else if (code) {
-            refused = copy(refused, parts->limits[1], name, length);
-            refused = copy(refused, parts->limits[1], ending, more);
-        } else if (step) {
-            passing = copy(passing, parts->limits[0], name, length);
-            passing = copy(passing, parts->limits[0], "\",\"", SEPARATOR_LENGTH);
-        }
-        begin = end + SEPARATOR_LENGTH;
-    }
-}
-
-/* How much is to be copied to each place; 0 if a code has no ending. */
-static int measure_parts(const Run *run, const unsigned char *codes, const Endings *endings,
-                         size_t sizes[2])
-{
-    size_t begin = 0, highest = 0;
-    sizes[0] = sizes[1] = 0;
+    uint32_t *passing = groups->numbers[0], *refused = groups->numbers[1];
+    size_t begin = 0, highest = 0, sizes[2] = {0, 0};
     for (Py_ssize_t i = 0; i < run->count; i++) {
         unsigned char code = codes[i];
         size_t end = end_of(run, i), length = end - begin;
         size_t is_refused = (size_t)0 - (code != 0); /* all bits or none: a branch would be a guess */
+        *passing = *refused = (uint32_t)i;
+        passing += 1 - (code != 0);
+        refused += code != 0;
         sizes[0] += ~is_refused & (length + SEPARATOR_LENGTH);
         sizes[1] += is_refused & (length + endings->lengths[code]);
         highest = code > highest ? code : highest;
         begin = end + SEPARATOR_LENGTH;
     }
-    return highest < (size_t)endings->count;
+    groups->counts[0] = passing - groups->numbers[0];
+    groups->counts[1] = refused - groups->numbers[1];
+    groups->sizes[0] = sizes[0];
+    groups->sizes[1] = sizes[1];
+    groups->is_sound = highest < (size_t)endings->count;
+}
+
+/* Where bytes are copied to. */
+typedef struct {
+    char *place;
+    const char *limit;
+} Output;
+
+static void put(Output *output, const char *from, size_t length)
+{
+    size_t room = (size_t)(output->limit - output->place);
+    if (length > room)
+        length = room;
+    memcpy(output->place, from, length);
+    output->place += length;
+}
+
+/* Names of code 0, each with a separator. One branch depends on what a name is: whether it is long.
+ * `readable` bytes follow the begin of the run's text. */
+static void copy_passing(Output *output, const Run *run, size_t readable, const Groups *groups)
+{
+    const size_t spare = SHORT + STRIDE;
+    for (Py_ssize_t i = 0; i < groups->counts[0]; i++) {
+        Py_ssize_t number = groups->numbers[0][i];
+        size_t begin = begin_of(run, number), length = end_of(run, number) - begin;
+        const char *name = run->text + begin;
+        if (length <= SHORT && readable - begin >= spare
+            && (size_t)(output->limit - output->place) >= spare) {
+            copy_strides(output->place, name, length + SEPARATOR_LENGTH);
+            output->place += length + SEPARATOR_LENGTH;
+        } else {
+            put(output, name, length);
+            put(output, "\",\"", SEPARATOR_LENGTH);
+        }
+    }
+}
+
+/* The other names, each with its ending. */
+static void copy_refused(Output *output, const Run *run, size_t readable, const Groups *groups,
+                         const unsigned char *codes, const Endings *endings)
+{
+    const size_t spare = SHORT + STRIDE + endings->width;
+    for (Py_ssize_t i = 0; i < groups->counts[1]; i++) {
+        Py_ssize_t number = groups->numbers[1][i];
+        size_t begin = begin_of(run, number), length = end_of(run, number) - begin;
+        const char *name = run->text + begin, *ending = endings->texts[codes[number]];
+        size_t more = endings->lengths[codes[number]];
+        if (length <= SHORT && readable - begin >= spare
+            && (size_t)(output->limit - output->place) >= spare) {
+            copy_strides(output->place, name, length);
+            for (size_t done = 0; done < endings->width; done += STRIDE)
+                memcpy(output->place + length + done, ending + done, STRIDE);
+            output->place += length + more;
+        } else {
+            put(output, name, length);
+            put(output, ending, more);
+        }
+    }
 }
 
 static PyObject *part(PyObject *module, PyObject *args)
@@ -619,46 +650,51 @@ static PyObject *part(PyObject *module, PyObject *args)
     PyObject *tuple, *written[2] = {NULL, NULL}, *result = NULL;
     Run run;
     Endings endings;
-    size_t sizes[2];
     if (!PyArg_ParseTuple(args, "y#ny#y#O!n|p:part", &buffer, &size, &start, &ends, &ends_size,
                           &codes, &n_codes, &PyTuple_Type, &tuple, &cut, &keep)
         || open_run(&run, buffer, size, start, ends, ends_size) < 0
         || read_endings(&endings, tuple, cut) < 0)
         return NULL;
-    PyThreadState *released = is_long(&run) ? PyEval_SaveThread() : NULL;
-    int is_sound = n_codes == run.count && measure_parts(&run, codes, &endings, sizes);
-    if (released != NULL)
-        PyEval_RestoreThread(released);
-    if (!is_sound) {
-        PyErr_SetString(PyExc_ValueError, "there must be a code with an ending for each name");
+    if (n_codes != run.count) {
+        PyErr_SetString(PyExc_ValueError, "there must be a code for each name");
         free(endings.memory);
         return NULL;
     }
-    sizes[0] = keep && sizes[0] ? sizes[0] - SEPARATOR_LENGTH : 0;
-    sizes[1] -= sizes[1] ? (size_t)cut : 0;
-    Parts parts = {.spare = SHORT + 2 * STRIDE + endings.width};
-    parts.dump = malloc(2 * parts.spare);
+    size_t room = (size_t)run.count + 1;
+    uint32_t *numbers = malloc(2 * room * sizeof(*numbers));
+    if (numbers == NULL)
+        goto done;
+    Groups groups = {.numbers = {numbers, numbers + room}};
+    PyThreadState *released = is_long(&run) ? PyEval_SaveThread() : NULL;
+    group_names(&groups, &run, codes, &endings);
+    if (released != NULL)
+        PyEval_RestoreThread(released);
+    if (!groups.is_sound) {
+        PyErr_SetString(PyExc_ValueError, "there must be an ending for each code");
+        goto done;
+    }
+    groups.sizes[0] = keep && groups.sizes[0] ? groups.sizes[0] - SEPARATOR_LENGTH : 0;
+    groups.sizes[1] -= groups.sizes[1] ? (size_t)cut : 0;
+    Output outputs[2];
     for (int i = 0; i < 2; i++) {
-        written[i] = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)sizes[i]);
-        if (written[i] == NULL || parts.dump == NULL)
+        written[i] = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)groups.sizes[i]);
+        if (written[i] == NULL)
             goto done;
-        parts.places[i] = PyBytes_AsString(written[i]);
-        parts.limits[i] = parts.places[i] + sizes[i];
+        outputs[i].place = PyBytes_AsString(written[i]);
+        outputs[i].limit = outputs[i].place + groups.sizes[i];
     }
-    if (!keep) { /* a place that always has room, and is never written to */
-        parts.places[0] = parts.dump + parts.spare;
-        parts.limits[0] = parts.places[0] + parts.spare;
-    }
-    parts.keep = keep;
+    size_t readable = (size_t)(size - start);
     released = is_long(&run) ? PyEval_SaveThread() : NULL;
-    copy_names(&parts, &run, (size_t)(size - start), codes, &endings);
+    if (keep)
+        copy_passing(&outputs[0], &run, readable, &groups);
+    copy_refused(&outputs[1], &run, readable, &groups, codes, &endings);
     if (released != NULL)
         PyEval_RestoreThread(released);
     result = PyTuple_Pack(2, written[0], written[1]);
 done:
     Py_XDECREF(written[0]);
     Py_XDECREF(written[1]);
-    free(parts.dump);
+    free(numbers);
     free(endings.memory);
     return result != NULL || PyErr_Occurred() ? result : PyErr_NoMemory();
 }
