@@ -28,7 +28,9 @@ def part(
     Of the last ending `cut` bytes are left out, and without `keep` all names of code 0.
     """
 
-def tally(codes: bytes, /) -> dict[int, int]: ...
+def tally(codes: bytes, kinds: int, /) -> list[int]:
+    """How often each code occurs, of those below `kinds`."""
+
 def find_victims(buffer: bytes, start: int, end: int, most: int, /) -> tuple[bytes, bytes] | None:
     """The names of the victims' entries at buffer[start:end] joined, and where each entry ends.
 

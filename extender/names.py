@@ -10,13 +10,13 @@ RUNTIMECLASS_EXTENDER_PURE_PYTHON=1 switches it off.
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence, ValuesView
 from functools import cached_property
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Final, Protocol
 
 import orjson
+from msgspec import Struct
 
 from extender.shape import ShapeId
 
@@ -65,8 +65,7 @@ def text_of(name: bytes) -> str:
     return name.decode("utf-8", "replace")
 
 
-@dataclass
-class NameRun:
+class NameRun(Struct, dict=True):
     """`count` names joined by the separator, at buffer[start:end]; never changed once it is made.
 
     The maker of a run has checked it: `read` does, `of` and `known` are for what is certainly a
@@ -78,7 +77,7 @@ class NameRun:
     start: int
     end: int
     count: int
-    ends: bytes | None = field(default=None, repr=False)
+    ends: bytes | None = None
 
     @classmethod
     def read(cls, buffer: bytes, start: int, end: int) -> "NameRun | None":
@@ -147,7 +146,7 @@ class Engine(Protocol):
     ) -> tuple[bytes, bytes]:
         """See NameRun.part; without `keep` the first of the two may be left out."""
 
-    def tally(self, codes: bytes, kinds: int) -> Mapping[int, int]:
+    def tally(self, codes: bytes, kinds: int) -> Sequence[int]:
         """See tally."""
 
     def table(self) -> NameTable | None:
@@ -187,10 +186,11 @@ class PythonEngine:
         ended = b"".join(chain.from_iterable(others))
         return first, ended[: max(0, len(ended) - cut)]
 
-    def tally(self, codes: bytes, kinds: int) -> Mapping[int, int]:
-        occurring: Iterable[int] = range(kinds) if kinds <= _FEW else set(codes)
-        counted = ((code, codes.count(code)) for code in occurring)
-        return {code: count for code, count in counted if count}
+    def tally(self, codes: bytes, kinds: int) -> Sequence[int]:
+        if kinds <= _FEW:
+            return [codes.count(code) for code in range(kinds)]
+        occurring = set(codes)
+        return [codes.count(code) if code in occurring else 0 for code in range(kinds)]
 
     def table(self) -> NameTable | None:
         return None
@@ -228,8 +228,8 @@ class CompiledEngine(PythonEngine):
             return super().part(run, codes, endings, cut, keep=keep)
         return compiled.part(run.buffer, run.start, run.ends, codes, tuple(endings), cut, keep)
 
-    def tally(self, codes: bytes, kinds: int) -> Mapping[int, int]:
-        return compiled.tally(codes)
+    def tally(self, codes: bytes, kinds: int) -> Sequence[int]:
+        return compiled.tally(codes, kinds)
 
     def table(self) -> NameTable | None:
         return compiled.NameTable()
@@ -253,8 +253,8 @@ def engine() -> Engine:
     return _engine
 
 
-def tally(codes: bytes, kinds: int) -> Mapping[int, int]:
-    """The count of each code that occurs; codes are below `kinds`."""
+def tally(codes: bytes, kinds: int) -> Sequence[int]:
+    """How often each code occurs; codes are below `kinds`."""
     return _engine.tally(codes, kinds)
 
 

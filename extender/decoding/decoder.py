@@ -31,11 +31,9 @@ _DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
 _MAKING: Final = threading.Lock()
 
 
-def _decoder_of(kind: type[T]) -> msgspec.json.Decoder[T]:
-    decoder: msgspec.json.Decoder[T] | None = _DECODERS.get(kind)
-    if decoder is None:
-        with _MAKING:
-            decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
+def _made_decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    with _MAKING:
+        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
     return decoder
 
 
@@ -44,7 +42,7 @@ def decode(raw: bytes | bytearray | memoryview | Raw, kind: type[T], place: str 
 
     Raises DecodeError with a message such as "Pod.metadata.labels[...]: expected `str`, got `int`".
     """
-    decoder = _decoder_of(kind)
+    decoder = _DECODERS.get(kind) or _made_decoder(kind)
     try:
         result: T = decoder.decode(raw)
     except msgspec.ValidationError as error:
@@ -81,7 +79,8 @@ def _what(error: Exception, raw: bytes | bytearray | memoryview | Raw) -> str:
 
 def convert(obj: object, kind: type[T]) -> T:
     """The same for a document that is decoded already (YAML)."""
-    _decoder_of(kind)  # so that msgspec finds its description of the struct finished
+    if kind not in _DECODERS:
+        _made_decoder(kind)  # so that msgspec finds its description of the struct finished
     try:
         return msgspec.convert(obj, kind)
     except msgspec.ValidationError as error:

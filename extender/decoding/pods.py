@@ -13,6 +13,7 @@ from extender.objects import (
     HOST_NETWORK_USERS,
     MARK,
     NO_FEATURES,
+    NOTHING,
     RESTART_ALL,
     Features,
     KubeletNeeds,
@@ -171,16 +172,16 @@ def pod_of(raw: RawPod) -> Pod:
     """What the verbs read of a pod; affinity and overhead are left to `explained_pod_of`."""
     metadata, spec = raw.metadata or NO_METADATA, raw.spec or _PodSpec()
     isolated = spec.host_users is False
-    read_only = needs_recursive_read_only(spec.containers) or needs_recursive_read_only(
-        spec.init_containers
+    read_only = needs_recursive_read_only(spec.containers) or (
+        spec.init_containers is not None and needs_recursive_read_only(spec.init_containers)
     )
     return Pod(
         metadata.namespace or "",
         metadata.name or "",
         metadata.uid or "",
         spec.runtime_class_name or "",
-        strings(spec.node_selector),
-        tolerations_of(spec.tolerations),
+        strings(spec.node_selector) if spec.node_selector else NOTHING,
+        tolerations_of(spec.tolerations) if spec.tolerations else (),
         Features(isolated, read_only) if isolated or read_only else NO_FEATURES,
         _kubelet_needs_of(metadata, spec),
         _group_of(metadata, spec.scheduling_group) if spec.scheduling_group else "",

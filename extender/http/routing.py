@@ -175,7 +175,8 @@ class VerbRoute:
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         began = time.perf_counter()
         try:
-            _check_encoding(request)
+            if request.encoding:
+                _check_encoding(request.encoding)
             size, allowance = request.size, self._threads.allowance
             is_short = size <= SHORT_BYTES or (
                 size <= QUICK_NAMES_BYTES and allowance.allows(size, began)
@@ -233,10 +234,9 @@ class VerbRoute:
         return answer
 
 
-def _check_encoding(request: Request) -> None:
+def _check_encoding(encoding: bytes) -> None:
     """Raises Refusal for a body that is compressed or otherwise encoded."""
-    encoding = request.encoding
-    if encoding and encoding.lower() != b"identity":
+    if encoding.lower() != b"identity":
         text = f"Content-Encoding {shown(encoding.decode('latin-1'))} is not supported"
         raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text)
 

@@ -121,6 +121,9 @@ class Service:
         that it asks for. Raises as runtime_class.
         """
         snapshot = self.source.snapshot
+        known = snapshot.runtime_classes.get(pod.runtime_class_name)
+        if known is not None and snapshot.runtime_classes_synced:
+            return known, snapshot
         runtime_class = self.runtime_class(pod, snapshot, patient=patient)
         if runtime_class is None or pod.runtime_class_name in snapshot.runtime_classes:
             return runtime_class, snapshot

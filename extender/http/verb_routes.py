@@ -154,7 +154,8 @@ class FilterRoute:
 
     def _note(self, pod: Pod, result: FilterResult) -> None:
         service = self._service
-        if result.leaves_none:
+        leaves_none = result.leaves_none
+        if leaves_none:
             service.refused.refuse(pod, result.why)
             if _LOG.isEnabledFor(logging.DEBUG):
                 _log_refusal(pod, result)
@@ -162,7 +163,7 @@ class FilterRoute:
             service.refused.admit(pod)
         if result.reasons:
             label = class_label(pod.runtime_class_name, service.source.snapshot.runtime_classes)
-            service.metrics.refused(label, result.reasons, result.leaves_none)
+            service.metrics.refused(label, result.reasons, leaves_none)
 
 
 def _log_refusal(pod: Pod, result: FilterResult) -> None:
@@ -172,11 +173,7 @@ def _log_refusal(pod: Pod, result: FilterResult) -> None:
             "pod": f"{pod.namespace}/{pod.name}",
             "runtimeclass": pod.runtime_class_name,
             "nodes": len(result.groups),
-            "reasons": [
-                f"{size} {text}"
-                for size, text in zip(result.sizes[1:], result.texts, strict=True)
-                if size
-            ],
+            "reasons": [f"{size} {text}" for size, text in result.why],
         },
     )
 

@@ -147,7 +147,8 @@ def reason_for_all_nodes(pod: Pod, runtime_class: RuntimeClass | None) -> Reason
     runtime_class is the one the pod names, None where it names none or there is none.
     """
     if runtime_class is not None:
-        return conflict_reason(pod, runtime_class) or unsupported_reason(pod, runtime_class)
+        conflict = conflict_reason(pod, runtime_class) if pod.node_selector else None
+        return conflict or (unsupported_reason(pod, runtime_class) if pod.uses else None)
     return not_found(pod.runtime_class_name) if pod.runtime_class_name else None
 
 

@@ -89,7 +89,11 @@ class ClassIndex:
         runtime_classes = tuple(runtime_classes)
         #: The labels that matter, for nodes that are described in a request.
         self.wanted = Wanted.of(runtime_classes)
-        self.wanted_keys = sorted({key for key, _ in self.wanted.entries})
+        values: dict[str, dict[str | None, str]] = {}
+        for key, value in self.wanted.entries:
+            values.setdefault(key, {})[value] = value
+        #: Their keys, each with the values that matter.
+        self.wanted_values = tuple(values.items())
         alike: dict[tuple[ConstraintKey, str], list[RuntimeClass]] = {}
         for each in runtime_classes:
             alike.setdefault((constraint_key(each), each.handler), []).append(each)

@@ -6,7 +6,7 @@ All refusals belong in FailedAndUnresolvableNodes: no preemption makes a node ma
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
-from typing import Any, Final, NamedTuple, NewType, TypeVar
+from typing import Final, NamedTuple, NewType, TypeVar
 
 from extender.names import NameRun
 from extender.objects import Node, Pod, RuntimeClass
@@ -51,7 +51,7 @@ def match_names(
     if decided is not None:
         return decided
     table = snapshot.shapes.verdicts(pod, runtime_class, policy)
-    return Verdicts(snapshot.nodes.translate(names, table.codes), table.reasons)
+    return Verdicts(snapshot.table.nodes.translate(names, table.codes), table.reasons)
 
 
 def match_nodes(
@@ -94,19 +94,15 @@ def match_nodes(
 class FilterResult(NamedTuple):
     """The nodes of a request by group, one byte per node in the order asked.
 
-    Group PASSES passes, group n is refused with texts[n - 1]; sizes has the nodes per group, 0
-    where a text is none's. reasons counts the refused nodes by short code.
+    Group PASSES passes, and has `passing` nodes; group n is refused with texts[n - 1], and has
+    refused[n - 1] nodes, 0 where a text is none's. reasons counts the refused nodes by short code.
     """
 
     groups: bytes
     texts: Sequence[str]
-    sizes: Sequence[int]
+    passing: int
+    refused: Sequence[int]
     reasons: Mapping[Code, int]
-
-    @property
-    def passing(self) -> int:
-        """How many nodes pass."""
-        return self.sizes[PASSES]
 
     @property
     def depends_on_nodes(self) -> bool:
@@ -121,7 +117,7 @@ class FilterResult(NamedTuple):
     @property
     def why(self) -> tuple[tuple[int, str], ...]:
         """The number of nodes for each text that occurs, and the text."""
-        refused = zip(self.sizes[PASSES + 1 :], self.texts, strict=True)
+        refused = zip(self.refused, self.texts, strict=True)
         return tuple(each for each in refused if each[0])
 
     def pick(self, items: Sequence[T], group: Group) -> Sequence[T]:
@@ -152,24 +148,23 @@ def sort_nodes(verdicts: Verdicts) -> FilterResult:
     return FilterResult(
         groups,
         [group.text for group in refusals.groups],
-        [len(groups) - sum(refused), *refused],
+        len(groups) - sum(refused),
+        refused,
         refusals.counts,
     )
 
 
 def _sort_by_code(verdicts: Verdicts) -> FilterResult:
     """As sort_nodes, where there are so few reasons that each keeps its detail and is a group."""
-    counts: Mapping[Any, int] = verdicts.counts()  # the codes are the groups here
+    passing, *refused = verdicts.sizes()  # the codes are the groups here
     by_code: dict[Code, int] = {}
-    sizes, texts = [counts.get(PASSES, 0)], []
-    for number, reason in enumerate(verdicts.reasons):
-        if reason is not None:
-            size = counts.get(number, 0)
-            sizes.append(size)
-            texts.append(reason.text)
-            if size:
-                by_code[reason.code] = by_code.get(reason.code, 0) + size
-    return FilterResult(bytes(verdicts.codes), texts, sizes, by_code)
+    texts = []
+    for reason, size in zip(verdicts.reasons[PASSES + 1 :], refused, strict=True):
+        assert reason is not None  # it is that of the nodes that pass
+        texts.append(reason.text)
+        if size:
+            by_code[reason.code] = by_code.get(reason.code, 0) + size
+    return FilterResult(bytes(verdicts.codes), texts, passing, refused, by_code)
 
 
 def filter_names(

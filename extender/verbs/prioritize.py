@@ -156,17 +156,16 @@ class Preferences:
         key = constraint_key(own) if own else None
         known: dict[tuple[object, ...], int] = {}
         costs = []
-        wanted, keys = index.wanted.entries, index.wanted_keys
+        wanted, wanted_values = index.wanted.entries, index.wanted_values
         has_rules = index.wanted.is_more_than_entries
         for node in nodes:
             labels = node.labels
             # Go through the wanted keys or the node's labels, whichever are fewer.
-            entries = (
-                [(key, labels[key]) for key in keys if key in labels]
-                if len(keys) < len(labels)
-                else labels.items()
+            found: tuple[object, ...] = (
+                tuple([values.get(labels.get(key)) for key, values in wanted_values])
+                if len(wanted_values) < len(labels)
+                else tuple([entry for entry in labels.items() if entry in wanted])
             )
-            found = tuple([entry for entry in entries if entry in wanted])
             # Taints and handlers by identity, as in match_nodes: only the entries are hashed.
             state: tuple[object, ...] = (
                 found,

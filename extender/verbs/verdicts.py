@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
-from typing import Any, Final, NamedTuple, NewType, TypeVar
+from typing import Final, NamedTuple, NewType, TypeVar
 
 from extender.names import tally
 from extender.reasons import Code, Reason
@@ -30,13 +30,13 @@ class Verdicts(NamedTuple):
     def uniform(cls, count: int, reason: Reason | None) -> "Verdicts":
         return cls(bytes(count), (reason,))
 
-    def counts(self) -> Mapping[VerdictCode, int]:
-        """How many nodes have each code that occurs."""
+    def sizes(self) -> Sequence[int]:
+        """How many nodes have each code."""
         codes, kinds = self.codes, len(self.reasons)
-        # The codes in bytes are plain integers.
-        counted: Any = tally(codes, kinds) if isinstance(codes, bytes) else Counter(codes)
-        counts: Mapping[VerdictCode, int] = counted
-        return counts
+        if isinstance(codes, bytes):
+            return tally(codes, kinds)
+        counted = Counter(codes)
+        return [counted[code] for code in range(kinds)]
 
     def select(self, items: Sequence[T], wanted: Iterable[VerdictCode]) -> Sequence[T]:
         """The items whose code is one of `wanted`, in order."""
@@ -87,12 +87,12 @@ def group_refusals(verdicts: Verdicts) -> Refusals:
     groups: dict[str, RefusalGroup] = {}
     counts: dict[Code, int] = {}
     plain: dict[str, str] = {}
-    for code, count in verdicts.counts().items():
-        reason = verdicts.reasons[code]
-        if reason is None:
+    for code, (reason, count) in enumerate(zip(verdicts.reasons, verdicts.sizes(), strict=True)):
+        if reason is None or not count:
             continue
         text = reason.text
-        groups[text] = RefusalGroup(text, (code,), count).joined(groups.get(text))
+        group = RefusalGroup(text, (VerdictCode(code),), count)
+        groups[text] = group.joined(groups.get(text))
         counts[reason.code] = counts.get(reason.code, 0) + count
         if reason.is_detailed:
             plain[text] = reason.plain

@@ -7,7 +7,7 @@ Names are kept as the bytes between the quotes of their JSON strings: most of a 
 names never becomes Python strings, but is split, looked up and joined again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -60,7 +60,7 @@ QUICK_NAMES_BYTES: Final = QUICK_RUN_BYTES
 QUICK_NAMES: Final = 200_000
 
 #: An answer with long reasons may be many times as long as its request; of a few names it never is
-#: as long as this.
+#: as long as this, nor as MAX_ANSWER_BYTES.
 QUICK_ANSWER_BYTES: Final = 32 * 2**20
 _FEW_NAMES: Final = 20_000
 
@@ -158,23 +158,20 @@ def _decode_go_names(body: bytes, last: LastPod) -> Args | None:
     names = NameRun.read(body, first, end) if first <= end else None
     if names is None:
         return None
-    _bound_names(names.count)
+    if names.count > MAX_NAMES:
+        raise _too_many_names()
     head = body[:start]
-    pod = _decode_head(head, last)
+    pod = last.get(head) or _decode_head(head, last)
     return Args(pod, names, head) if pod is not None else None
 
 
-def _bound_names(count: int) -> None:
-    if count > MAX_NAMES:
-        raise BadRequestError(f"NodeNames: more than {MAX_NAMES:,} names")
+def _too_many_names() -> BadRequestError:
+    return BadRequestError(f"NodeNames: more than {MAX_NAMES:,} names")
 
 
 def _decode_head(head: bytes, last: LastPod) -> Pod | None:
-    known = last.get(head)
-    if known is not None:
-        return known
     bound_pod(head)
-    if not _is_utf8(head):
+    if not (head.isascii() or _is_utf8(head)):
         return None
     try:
         raw = decode(head + b"}", _PodHead).pod
@@ -190,9 +187,10 @@ def _decode_head(head: bytes, last: LastPod) -> Pod | None:
 def _is_utf8(text: bytes) -> bool:
     """msgspec does not check this in the parts that it skips."""
     try:
-        return text.isascii() or bool(text.decode())
+        text.decode()
     except UnicodeDecodeError:
         return False
+    return True
 
 
 def _decode_go_items(body: bytes, seen: SeenNodes, last: LastPod) -> Args | None:
@@ -204,7 +202,7 @@ def _decode_go_items(body: bytes, seen: SeenNodes, last: LastPod) -> Args | None
     if end_of_head > MAX_OBJECT_BYTES:
         return None
     head = body[:end_of_head]
-    pod = _decode_head(head, last)
+    pod = last.get(head) or _decode_head(head, last)
     try:
         items = seen.read(body, start) if pod is not None else None
     except TooManyNodesError as error:
@@ -248,7 +246,8 @@ def decode_names(raw: Raw) -> NameRun | None:
     with refused():
         for names in slices.lists_of(raw, _StringList, "NodeNames"):
             count += len(names)
-            _bound_names(count)
+            if count > MAX_NAMES:
+                raise _too_many_names()
             runs.append(run_of([name or "" for name in names]))
     if len(runs) == 1:
         return runs[0]
@@ -326,67 +325,65 @@ def is_long_answer(names: NameRun, result: FilterResult) -> bool:
 def _answer_size(names: NameRun, result: FilterResult, endings: Sequence[bytes]) -> int:
     """The bytes of names and reasons in the answer."""
     size = names.end - names.start
-    for ending, count in zip(endings, result.sizes[1:], strict=True):
+    for ending, count in zip(endings, result.refused, strict=True):
         size += count * len(ending)
     return size
 
 
-def _sorted_names(names: NameRun, result: FilterResult) -> tuple[bytes, Chunks]:
-    """The passing names joined, and a JSON object of refused name → text.
+def _sorted_names(names: NameRun, result: FilterResult) -> tuple[bytes, bytes]:
+    """The passing names joined, and the members of a JSON object of refused name → text.
 
-    Raises UndecidedError for an answer over the limit, before memory is taken for it.
+    The latter without their first quote. Raises UndecidedError for an answer over the limit, before
+    memory is taken for it.
     """
-    endings = [_ending(text) for text in result.texts]
-    if _answer_size(names, result, endings) > MAX_ANSWER_BYTES:
+    endings = list(map(_ending, result.texts))
+    if names.count > _FEW_NAMES and _answer_size(names, result, endings) > MAX_ANSWER_BYTES:
         limit = f"{MAX_ANSWER_BYTES:,} bytes"
         raise UndecidedError(f"{ERROR_PREFIX}the answer would be over the limit of {limit}")
-    passing, refused = names.part(result.groups, endings, cut=len(b',"'))
-    return passing, [b'{"', refused, b"}"] if refused else [b"{}"]
+    return names.part(result.groups, endings, cut=len(b',"'))
 
 
-def _filter_answer(nodes: Chunks, names: Chunks, refused: Chunks, error: str = "") -> Chunks:
-    return [
-        b'{"Nodes":',
-        *nodes,
-        b',"NodeNames":',
-        *names,
-        b',"FailedNodes":{},"FailedAndUnresolvableNodes":',
-        *refused,
-        b',"Error":' + string(error) + b"}",
-    ]
+# ExtenderFilterResult in the order of Go's struct: what stands before and behind the names, or the
+# Nodes, that pass.
+_AROUND_NAMES: Final = (b'{"Nodes":null,"NodeNames":["', b'"]')
+_AROUND_NO_NAMES: Final = (b'{"Nodes":null,"NodeNames":[', b"]")
+_AROUND_NODES: Final = (b'{"Nodes":{"metadata":{},"items":[', b']},"NodeNames":null')
+
+_FAILED: Final = b',"FailedNodes":{},"FailedAndUnresolvableNodes":{'
+_NO_ERROR: Final = b'},"Error":""}'
 
 
-def _names_list(joined: bytes | memoryview, count: int) -> Chunks:
-    return [b'["', joined, b'"]'] if count else [b"[]"]
+def _answer(
+    around: tuple[bytes, bytes], passing: bytes | memoryview, refused: bytes = b""
+) -> Chunks:
+    """refused has a member for each refused node, but for its first quote."""
+    before, behind = around
+    if refused:
+        return (before, passing, behind + _FAILED + b'"', refused, _NO_ERROR)
+    return (before, passing, behind + _FAILED + _NO_ERROR)
 
 
 def encode_passed_all(nodes: NameRun | NodeItems) -> Chunks:
     """ExtenderFilterResult for a request whose every node passes."""
     if isinstance(nodes, NameRun):
         names = memoryview(nodes.buffer)[nodes.start : nodes.end]
-        return _filter_answer([b"null"], _names_list(names, nodes.count), [b"{}"])
-    return _filter_answer(_node_list(nodes.raw), [b"null"], [b"{}"])
-
-
-def _node_list(items: Iterable[Raw | bytes]) -> Chunks:
-    return [b'{"metadata":{},"items":[', b",".join(items), b"]}"]
+        return _answer(_AROUND_NAMES if nodes.count else _AROUND_NO_NAMES, names)
+    return _answer(_AROUND_NODES, b",".join(nodes.raw))
 
 
 def encode_filtered_names(names: NameRun, result: FilterResult) -> tuple[Chunks, bytes]:
     """ExtenderFilterResult of mode NodeNames, and of it the names that pass, joined."""
     passing, refused = _sorted_names(names, result)
-    return _filter_answer([b"null"], _names_list(passing, result.passing), refused), passing
+    return _answer(_AROUND_NAMES if result.passing else _AROUND_NO_NAMES, passing, refused), passing
 
 
 def encode_filtered_nodes(asked: NodeItems, names: NameRun, result: FilterResult) -> Chunks:
     """ExtenderFilterResult of mode Nodes: the items that pass, byte for byte as they came."""
     _, refused = _sorted_names(names, result)
-    passing = result.pick(asked.raw, PASSES)
-    return _filter_answer(_node_list(passing), [b"null"], refused)
+    return _answer(_AROUND_NODES, b",".join(result.pick(asked.raw, PASSES)), refused)
 
 
 def encode_filter_error(nodes: NameRun | NodeItems, text: str) -> Chunks:
     """ExtenderFilterResult with Error set: kube-scheduler tries the pod again later."""
-    if isinstance(nodes, NameRun):
-        return _filter_answer([b"null"], [b"[]"], [b"{}"], text)
-    return _filter_answer(_node_list([]), [b"null"], [b"{}"], text)
+    before, behind = _AROUND_NO_NAMES if isinstance(nodes, NameRun) else _AROUND_NODES
+    return (before, behind + _FAILED, b'},"Error":' + string(text) + b"}")

@@ -74,6 +74,8 @@ def is_checked(value: Raw) -> bool:
 
 def find(text: bytes, part: bytes) -> int:
     """As text.find(part), a slice at a time."""
+    if len(text) <= SLICE:
+        return text.find(part)
     for start in range(0, len(text), SLICE):
         found = text.find(part, start, start + SLICE + len(part) - 1)
         if found >= 0:

@@ -20,7 +20,12 @@ LAW = settings(max_examples=200, deadline=None)
 plain = st.text(alphabet="abc019.-", max_size=40).map(str.encode)
 #: Of every length that is hashed or copied in another way.
 longer = st.integers(0, 300).map(lambda size: (b"node-%d." % size * 40)[:size])
-escaped = st.text(max_size=8).map(lambda text: json.dumps(text)[1:-1].encode())
+# Of a name that ends with a quote and a comma, the comma is escaped too (run_of).
+escaped = (
+    st.text(max_size=8)
+    .filter(lambda text: not text.endswith('",'))
+    .map(lambda text: json.dumps(text)[1:-1].encode())
+)
 lists = st.one_of(
     st.lists(plain, max_size=60),
     st.lists(longer, max_size=30),
@@ -158,8 +163,8 @@ def test_one_byte_more_or_less_is_seen_wherever_it_is(half: str, size: int) -> N
 @LAW
 @given(st.binary(max_size=300), st.integers(0, 40))
 def test_a_tally_counts_what_occurs(codes: bytes, more: int) -> None:
-    expected = {code: codes.count(code) for code in set(codes)}
-    assert names.tally(codes, max(codes, default=0) + 1 + more) == expected
+    kinds = min(256, max(codes, default=0) + 1 + more)
+    assert names.tally(codes, kinds) == [codes.count(code) for code in range(kinds)]
 
 
 @LAW
