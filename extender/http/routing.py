@@ -49,6 +49,10 @@ FEW_CLIENTS: Final = 8
 #: Threads that wait, 30 ms or a second each (cluster.node_wait, cluster.live_classes).
 _WAITING_THREADS: Final = 32
 
+#: Those that wait with a body over LONG_BYTES. Each keeps its body, even if the client goes away
+#: meanwhile, when nothing counts it any more.
+_LONG_WAITING_THREADS: Final = 2
+
 
 #: An answer, and the number of nodes it is about.
 Answered = tuple[Chunks, int]
@@ -136,6 +140,9 @@ class Threads:
     waiting: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(_WAITING_THREADS, "waiting")
     )
+    long_waiting: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_LONG_WAITING_THREADS, "long waiting")
+    )
     #: Metrics of a thousand classes take some milliseconds; they never wait for a page.
     metrics: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "metrics"))
 
@@ -144,8 +151,12 @@ class Threads:
         return cls(ThreadPoolExecutor(pages, "pages"))
 
     def stop(self) -> None:
-        for pool in (self.pages, self.large, self.waiting, self.metrics):
+        for pool in (self.pages, self.large, self.waiting, self.long_waiting, self.metrics):
             pool.shutdown(wait=False, cancel_futures=True)
+
+    def to_wait(self, size: int) -> ThreadPoolExecutor:
+        """Those that wait with a body of this size."""
+        return self.long_waiting if size > LONG_BYTES else self.waiting
 
 
 class VerbRoute:
@@ -183,7 +194,7 @@ class VerbRoute:
             )
             answered = self._quickly(request.body) if is_short else None
         except WouldWaitError:
-            return self._later(self._threads.waiting, request, began, patient=True)
+            return self._later(self._threads.to_wait(size), request, began, patient=True)
         except Exception as error:
             return self._failed(error)
         if answered is None:
@@ -208,7 +219,8 @@ class VerbRoute:
             work = self._wait if patient else self._work_long
             answered = await loop.run_in_executor(pool, work, request)
         except WouldWaitError:
-            return await self._later(self._threads.waiting, request, began, patient=True)
+            pool = self._threads.to_wait(request.size)
+            return await self._later(pool, request, began, patient=True)
         except Exception as error:
             return self._failed(error)
         return self._succeeded(answered, began)

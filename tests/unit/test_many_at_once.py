@@ -31,6 +31,7 @@ from extender.http.routing import (
     Threads,
     VerbRoute,
 )
+from extender.undecided_errors import WouldWaitError
 from extender.wire.bodies import BadRequestError, LastPod
 from extender.wire.filter_bodies import (
     QUICK_BYTES,
@@ -195,6 +196,46 @@ def test_nothing_is_kept_of_a_body_whose_client_went_before_its_turn() -> None:
         threads.stop()
 
     asyncio.run(ask())
+
+
+def test_few_long_bodies_wait_at_the_same_time() -> None:
+    """A thread keeps its body: with 32 of them, clients that went away could fill the memory."""
+    going_on, waiting = threading.Event(), threading.Semaphore(0)
+    at_once: list[int] = []
+    held: list[bytes] = []
+
+    def verb(body: bytes, *, patient: bool = True) -> tuple[list[bytes], int]:
+        if not patient:
+            raise WouldWaitError
+        held.append(body)
+        at_once.append(len(held))
+        waiting.release()
+        going_on.wait(10)
+        held.pop()
+        return [b""], 0
+
+    async def ask() -> None:
+        threads = Threads.of(1)
+        route = VerbRoute(verb, _Times(), threads)
+        body = bytes(LONG_BYTES + 1)
+        requests = [Request(b"POST", b"/", [], [body], len(body)) for _ in range(6)]
+        answers = asyncio.gather(*(answer_of(route(each)) for each in requests))
+        for _ in range(2):
+            await asyncio.to_thread(waiting.acquire)
+        short = Request(b"POST", b"/", [], [b"{}"], 2)
+        soon = asyncio.ensure_future(answer_of(route(short)))
+        await asyncio.to_thread(waiting.acquire)  # it does not wait for one of the others
+        assert len(held) == 3
+        going_on.set()
+        await asyncio.gather(answers, soon)
+        threads.stop()
+
+    asyncio.run(ask())
+    assert max(at_once) == 3
+
+
+async def answer_of(given: Answer | Awaitable[Answer]) -> Answer:
+    return given if isinstance(given, Answer) else await given
 
 
 @pytest.mark.parametrize(
