@@ -108,16 +108,14 @@ def decode_args_quickly(body: bytes, seen: SeenNodes, last: LastPod) -> Args | N
 
     Raises BadRequestError.
     """
-    if len(body) <= QUICK_BYTES:
-        if body.endswith(_NAMES_END) and (usual := _decode_go_names(body, last)) is not None:
-            return usual
+    is_short = len(body) <= QUICK_BYTES
+    args = None
+    if body.endswith(_NAMES_END) and (is_short or len(body) <= QUICK_NAMES_BYTES):
+        mark = body.find(_NAMES_MARK, 0, QUICK_BYTES)
+        args = _decode_go_names(body, mark, last) if mark >= 0 else None
+    if args is None and is_short:
         objects = body.count(b"{") + body.count(b"null")
-        return decode_args(body, seen, last) if objects <= QUICK_OBJECTS else None
-    if len(body) > QUICK_NAMES_BYTES or not body.endswith(_NAMES_END):
-        return None
-    if body.find(_NAMES_MARK, 0, QUICK_BYTES) < 0:
-        return None
-    args = _decode_go_names(body, last)
+        args = decode_args(body, seen, last) if objects <= QUICK_OBJECTS else None
     return args if args is not None and args.nodes.count <= QUICK_NAMES else None
 
 
@@ -137,30 +135,28 @@ def decode_args(body: bytes, seen: SeenNodes | None = None, last: LastPod | None
 def decode_usual(body: bytes, seen: SeenNodes, last: LastPod) -> Args | None:
     """Either mode exactly as encoding/json writes it, as kube-scheduler does; None for all else."""
     if body.endswith(_NAMES_END):
-        return _decode_go_names(body, last)
+        mark = slices.find(body, _NAMES_MARK)
+        return _decode_go_names(body, mark, last) if 0 <= mark <= MAX_OBJECT_BYTES else None
     if body.endswith(ITEMS_END):
         return _decode_go_items(body, seen, last)
     return None
 
 
-def _decode_go_names(body: bytes, last: LastPod) -> Args | None:
+def _decode_go_names(body: bytes, mark: int, last: LastPod) -> Args | None:
     """The names mode exactly as encoding/json writes it; None for anything else.
 
-    If the part before the mark is, closed by a brace, a JSON object of nothing but a Pod, and the
-    part behind it nothing but plain strings, then the whole is what it looks like, wherever else
-    the mark may stand in the pod's text.
+    mark is the first place of _NAMES_MARK. If the part before it is, closed by a brace, a JSON
+    object of nothing but a Pod, and the part behind it nothing but plain strings, then the whole is
+    what it looks like, wherever else the mark may stand in the pod's text.
     """
-    start = slices.find(body, _NAMES_MARK)
-    if not 0 <= start <= MAX_OBJECT_BYTES:
-        return None
-    first, end = start + len(_NAMES_MARK), len(body) - len(_NAMES_END)
+    first, end = mark + len(_NAMES_MARK), len(body) - len(_NAMES_END)
     # Before it when the quote that opens the first name would be the one that closes the last.
     names = NameRun.read(body, first, end) if first <= end else None
     if names is None:
         return None
     if names.count > MAX_NAMES:
         raise _too_many_names()
-    head = body[:start]
+    head = body[:mark]
     pod = last.get(head) or _decode_head(head, last)
     return Args(pod, names, head) if pod is not None else None
 
