@@ -336,7 +336,9 @@ class Pod:
     @property
     def is_unconstrained(self) -> bool:
         """No RuntimeClass and no need: every node passes, unknown ones too."""
-        return not (self.runtime_class_name or self.features or self.kubelet_needs)
+        if self.runtime_class_name or self.kubelet_needs:
+            return False
+        return self.features is NO_FEATURES or not self.features
 
 
 @dataclass(frozen=True, slots=True)

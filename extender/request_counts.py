@@ -28,19 +28,15 @@ _NODES: Final = (1, 10, 100, 500, 1000, 5000, 10_000, 20_000, 50_000, 100_000, 2
 class _Histogram:
     """How many values were at most as large as each bound, and their sum."""
 
-    __slots__ = ("_bounds", "counts", "total")
+    __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds = bounds
+        self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.total: float = 0
 
-    def observe(self, value: float) -> None:
-        self.counts[bisect_left(self._bounds, value)] += 1
-        self.total += value
-
     def add_to(self, family: HistogramMetricFamily, label: str) -> None:
-        bounds = [*map(floatToGoString, self._bounds), "+Inf"]
+        bounds = [*map(floatToGoString, self.bounds), "+Inf"]
         buckets = list(zip(bounds, accumulate(self.counts), strict=True))
         family.add_metric([label], buckets, self.total)
 
@@ -60,8 +56,9 @@ class VerbCounts:
 
     def succeeded(self, nodes: int, seconds: float) -> None:
         self.codes[200] += 1
-        self.seconds.observe(seconds)
-        self.nodes.observe(nodes)
+        for histogram, value in ((self.seconds, seconds), (self.nodes, nodes)):
+            histogram.counts[bisect_left(histogram.bounds, value)] += 1
+            histogram.total += value
 
     def failed(self, status: int) -> None:
         self.codes[status] = self.codes.get(status, 0) + 1

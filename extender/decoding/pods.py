@@ -185,6 +185,8 @@ def pod_of(raw: RawPod) -> Pod:
         Features(isolated, read_only) if isolated or read_only else NO_FEATURES,
         _kubelet_needs_of(metadata, spec),
         _group_of(metadata, spec.scheduling_group) if spec.scheduling_group else "",
+        None,
+        NOTHING,  # what a call of its own would give
     )
 
 

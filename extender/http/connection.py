@@ -140,7 +140,13 @@ class Connection(asyncio.BufferedProtocol):
         if before is Phase.IDLE:
             known = self._all.heads.read(self._all.scratch, nbytes)
             if known is not None:
-                self._begin(*known)
+                request, content = known
+                if request.size == len(content):
+                    request.pieces.append(bytes(content))
+                    self._reader.queued += request.size
+                    self._answer(request)
+                else:
+                    self._begin(request, content)
                 return
         if before is Phase.IDLE or before is Phase.SILENT:
             self.phase = Phase.RECEIVING
@@ -161,12 +167,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pause_if_due(before)
 
     def _begin(self, request: Request, content: memoryview) -> None:
-        """Answer a request whose head is known, or receive the rest of its content."""
-        if len(content) == request.size:
-            request.pieces.append(bytes(content))
-            self._reader.queued += request.size
-            self._answer(request)
-            return
+        """Receive the rest of the content of a request whose head is known."""
         self._enter(Phase.RECEIVING, self._all.limits.request_seconds)
         try:
             self._reader.receive(request, content)

@@ -36,6 +36,9 @@ _BYTES_A_VALUE: Final = 20
 MAX_POD_VALUES: Final = 100_000
 
 
+#: A Pod of so many bytes can't have more values.
+FREE_POD_BYTES: Final = MAX_POD_VALUES
+
 #: A Pod whose JSON is larger is decoded again each time.
 MAX_LAST_POD: Final = 32 * 1024
 
@@ -141,7 +144,7 @@ def decode_or_refuse(raw: bytes | Raw, kind: type[T], place: str) -> T:
 
 def bound_pod(raw: bytes | Raw) -> None:
     """Raises BadRequestError for more bytes or values than any Pod of a cluster can have."""
-    if len(raw) > MAX_POD_VALUES:
+    if len(raw) > FREE_POD_BYTES:
         with refused():
             slices.bound(raw, "Pod")
         bound_values(raw, MAX_POD_VALUES, "Pod")

@@ -24,6 +24,7 @@ from extender.verbs.filter import PASSES, FilterResult
 from extender.verbs.prioritize import MAX_SCORE
 from extender.wire import slices
 from extender.wire.bodies import (
+    FREE_POD_BYTES,
     MAX_NAMES,
     NULL,
     BadRequestError,
@@ -166,7 +167,8 @@ def _too_many_names() -> BadRequestError:
 
 
 def _decode_head(head: bytes, last: LastPod) -> Pod | None:
-    bound_pod(head)
+    if len(head) > FREE_POD_BYTES:
+        bound_pod(head)
     if not (head.isascii() or _is_utf8(head)):
         return None
     try:
