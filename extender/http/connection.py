@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: How much of an answer is given to a TLS transport at once.
 TLS_WRITE: Final = 256 * 1024
 
-#: What is held is counted from here on: a thousand connections may hold as much each. More than
+#: What is held is counted from here on: a thousand connections may hold as much each. At least
 #: what one of them receives before its content has a place (SCRATCH_BYTES).
 WORTH_COUNTING: Final = 64 * 1024
 
