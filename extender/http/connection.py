@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 #: How much of an answer is given to a TLS transport at once.
 TLS_WRITE: Final = 256 * 1024
 
-#: What is held is counted from here on: a thousand connections may hold as much each. At least
-#: what one of them receives before its content has a place (SCRATCH_BYTES).
+#: What is held is counted from here on: a thousand connections may hold as much each.
 WORTH_COUNTING: Final = 64 * 1024
 
 
@@ -147,6 +146,7 @@ class Connection(asyncio.BufferedProtocol):
                     self._answer(request)
                 else:
                     self._begin(request, content)
+                self._count_if_much()
                 return
         if before is Phase.IDLE or before is Phase.SILENT:
             self.phase = Phase.RECEIVING
