@@ -12,6 +12,7 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final
 
+from extender.http.body_memory import BodyMemory
 from extender.http.connection import WORTH_COUNTING, Connection, Phase
 from extender.http.exchange import Application
 from extender.http.known_heads import KnownHeads
@@ -90,8 +91,12 @@ class Connections:
         self.stopping = False
         self.date = b""
         self.heads = KnownHeads()
+        self.body_memory = BodyMemory(limits.max_held_bytes)
         #: Where connections receive what has no place yet; used within one call of the loop.
         self.scratch = bytearray(SCRATCH_BYTES)
+        #: The same as the event loop gets it. A view, since asyncio's own TLS reads a second record
+        #: into a slice, which of a bytearray is a copy.
+        self.shared = memoryview(self.scratch)
         self._open: dict[Connection, asyncio.Task[None] | None] = {}
         # The connections that are dropped for a new one, in this order, and in each group the
         # oldest first: those that never sent a byte or never completed a request, those that are

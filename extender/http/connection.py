@@ -72,7 +72,9 @@ class Connection(asyncio.BufferedProtocol):
         self._afterwards: Callable[[], None] | None = None
         # More than one request has arrived, and the first is not answered yet.
         self._is_paused = False
-        self._reader = RequestReader(self._requests, connections.limits.max_body_bytes)
+        self._reader = RequestReader(
+            self._requests, connections.limits.max_body_bytes, connections.body_memory
+        )
         # Bytes of answers that the client has not taken yet.
         self._unread = 0
 
@@ -128,9 +130,9 @@ class Connection(asyncio.BufferedProtocol):
         is_due = self.phase in (Phase.ANSWERING, Phase.SENDING) or bool(self._requests)
         return is_due and not self._tls
 
-    def get_buffer(self, sizehint: int) -> memoryview | bytearray:
+    def get_buffer(self, sizehint: int) -> memoryview:
         reader = self._reader
-        return reader.place if reader.is_filling else self._all.scratch
+        return reader.place if reader.is_filling else self._all.shared
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._deaf:
@@ -138,14 +140,7 @@ class Connection(asyncio.BufferedProtocol):
         before = self.phase
         if before is Phase.IDLE:
             known = self._all.heads.read(self._all.scratch, nbytes)
-            if known is not None:
-                request, content = known
-                if request.size == len(content):
-                    request.pieces.append(bytes(content))
-                    self._reader.queued += request.size
-                    self._answer(request)
-                else:
-                    self._begin(request, content)
+            if known is not None and self._begin(*known):
                 self._count_if_much()
                 return
         if before is Phase.IDLE or before is Phase.SILENT:
@@ -166,14 +161,24 @@ class Connection(asyncio.BufferedProtocol):
         self._count_if_much()  # what is complete, and was not answered at once
         self._pause_if_due(before)
 
-    def _begin(self, request: Request, content: memoryview) -> None:
-        """Receive the rest of the content of a request whose head is known."""
-        self._enter(Phase.RECEIVING, self._all.limits.request_seconds)
+    def _begin(self, request: Request, content: memoryview) -> bool:
+        """Answer a request whose head is known, or receive the rest of its content.
+
+        False if there is no room for that: it is left to the parser.
+        """
+        if len(content) == request.size:
+            request.pieces.append(bytes(content))
+            self._reader.queued += request.size
+            self._answer(request)
+            return True
         try:
-            self._reader.receive(request, content)
+            if not self._reader.receive(request, content):
+                return False
         except Refusal as refusal:
             self._refuse_rest(refusal)
-            self._go_on()
+        self._enter(Phase.RECEIVING, self._all.limits.request_seconds)
+        self._go_on()
+        return True
 
     def _take(self, size: int, *, is_first: bool) -> None:
         """Give the reader what has arrived, is_first: of a request. Raises Refusal."""

@@ -2,18 +2,21 @@
 
 httptools (llhttp, the parser of Node.js) reads HTTP; the rules for heads that it leaves open are
 here. Of a body whose length is known it reads the beginning at most: it would only copy the rest,
-which is written to its place by the event loop.
+which is written to its place by the event loop, as long as there is room for it.
 """
 
 from collections import deque
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import httptools
 
-from extender.http.body_memory import Body
+from extender.http.body_memory import BodyMemory
 from extender.http.exchange import Header, Refusal, Request
+
+if TYPE_CHECKING:
+    from extender._bodies import Body
 
 #: Limits of a request's line and headers, as in nginx and Go.
 MAX_TARGET: Final = 8 * 1024
@@ -43,7 +46,6 @@ MAX_PIECES: Final = 1024
 Buffer = bytes | memoryview
 
 #: Instead of a body's memory while none is received.
-_NO_BODY: Final = Body(0)
 _NOWHERE: Final = memoryview(b"")
 
 
@@ -53,15 +55,17 @@ class RequestReader:
     Used by one connection, on the event loop; the parser calls on_….
     """
 
-    def __init__(self, requests: deque[Request | Refusal], max_body_bytes: int) -> None:
+    def __init__(
+        self, requests: deque[Request | Refusal], max_body_bytes: int, memory: BodyMemory
+    ) -> None:
         """Complete requests are added to `requests`."""
         self._requests = requests
+        self._memory = memory
         self._max_body_bytes = max_body_bytes
         #: Whether the rest of a body is received without the parser, in its place.
         self.is_filling = False
         # Its request, and where it goes.
-        self._open: Request | None = None
-        self._body = _NO_BODY
+        self._open: tuple[Request, Body] | None = None
         self._view = _NOWHERE
         self._parser: Any = httptools.HttpRequestParser(self)
         self._refusal: Refusal | None = None
@@ -88,21 +92,26 @@ class RequestReader:
         """Where the rest of that body goes."""
         return self._view[self.received :]
 
-    def receive(self, request: Request, beginning: Buffer) -> None:
+    def receive(self, request: Request, beginning: Buffer) -> bool:
         """Begin with a request whose head is known, and of whose content so much has arrived.
 
-        Raises Refusal.
+        False if there is no room for it. Raises Refusal.
         """
+        if not self._memory.has_room(request.size):
+            return False
         self.on_message_begin()
         self._in_head = False
         self._open_body(request, (beginning,))
+        return True
 
     def leave_parser(self) -> Request | None:
-        """Receive the rest of a body without the parser, if its length is known.
+        """Receive the rest of a body without the parser, if its length is known and there is room.
 
         Returns its request. Raises Refusal.
         """
         if self._in_head or self._length is None or self._open is not None:
+            return None
+        if not self._memory.has_room(self._length):
             return None
         request, pieces = self._request([], self._length), self._pieces
         self._parser = httptools.HttpRequestParser(self)
@@ -112,12 +121,12 @@ class RequestReader:
 
     def _open_body(self, request: Request, pieces: Iterable[Buffer]) -> None:
         try:
-            self._body = Body(request.size)
+            body = self._memory.take(request.size)
         except MemoryError:
             text = f"there is no memory for a body of {request.size} bytes"
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text) from None
-        self._view = memoryview(self._body)
-        self._open = request
+        self._view = memoryview(body)
+        self._open = request, body
         self.is_filling = True
         for piece in pieces:
             end = self.received + len(piece)
@@ -126,16 +135,18 @@ class RequestReader:
 
     def _close_body(self) -> None:
         self.is_filling = False
-        self._open, self._body, self._view = None, _NO_BODY, _NOWHERE
+        if self._open is not None:
+            self._memory.give_back(self._open[0].size)
+        self._open, self._view = None, _NOWHERE
 
     def written(self, size: int) -> None:
         """So many bytes have arrived and are in their place."""
-        request = self._open
-        assert request is not None
+        assert self._open is not None
+        request, body = self._open
         self.received += size
         self.awaits_continue = False
         if self.received == request.size:
-            request.pieces = [self._body.finish()]
+            request.pieces = [body.finish()]
             self._finish(request)
 
     def feed(self, data: bytes) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.http.all_connections import Limits
+from extender.http.body_memory import BodyMemory
 from extender.http.exchange import Refusal, Request
 from extender.http.known_heads import MAX_HEADS, MAX_SIZE, KnownHeads
 from extender.http.request_reader import RequestReader
@@ -125,7 +126,7 @@ def test_heads_of_many_fields_take_no_more_memory_than_others(fields: int) -> No
         for number in range(MAX_HEADS):
             head = b"GET /%04d HTTP/1.1\r\nhost: x\r\n%b\r\n" % (number, lines)
             asked: deque[Request | Refusal] = deque()
-            RequestReader(asked, 0).feed(head)
+            RequestReader(asked, 0, BodyMemory(0)).feed(head)
             request = asked.pop()
             assert isinstance(request, Request)
             heads.learn(head, request, 0)

@@ -21,6 +21,7 @@ from extender.http.all_connections import (
     Limits,
     Listener,
 )
+from extender.http.body_memory import IS_COMPILED
 from extender.http.connection import Connection
 from extender.http.exchange import Answer, Request
 from extender.http.routing import (
@@ -125,6 +126,7 @@ def test_nothing_is_kept_of_the_body_of_a_client_that_is_refused(is_known: bool)
     loop.close()
 
 
+@pytest.mark.skipif(not IS_COMPILED, reason="no memory is taken before the body arrives")
 def test_a_body_that_there_is_no_memory_for_is_refused() -> None:
     loop = asyncio.new_event_loop()
     app, wire = Recorder(), Wire()
@@ -134,6 +136,43 @@ def test_a_body_that_there_is_no_memory_for_is_refused() -> None:
     refused = f"there is no memory for a body of {10**17} bytes"
     assert app.asked == [(HTTPStatus.SERVICE_UNAVAILABLE, refused)]
     assert wire.written.startswith(b"HTTP/1.1 503 ")
+    loop.close()
+
+
+@pytest.mark.parametrize(
+    "is_known", [pytest.param(False, id="new heads"), pytest.param(True, id="known heads")]
+)
+def test_not_every_client_that_announces_a_large_body_gets_memory_for_it(is_known: bool) -> None:
+    """What they were given and had written to stayed with the process: 30 GB for a thousand."""
+    size, app = 10**6, Recorder()
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size
+    loop = asyncio.new_event_loop()
+    connections = Connections(app, Limits(max_body_bytes=size, max_held_bytes=3 * size), loop)
+    with traced() as taken:
+        clients = [Connection(connections, deadline=0) for _ in range(20)]
+        wires = [Wire() for _ in clients]
+        for client, wire in zip(clients, wires, strict=True):
+            client.served = True  # else it would be paused
+            client.connection_made(wire)
+            if is_known:
+                arrive(client, head + bytes(size))
+                wire.written = b""
+        app.asked.clear()
+        for number, client in enumerate(clients):
+            arrive(client, head)
+            arrive(client, bytes([number]))
+        assert taken() < 3.5 * size
+    # All are received, wherever that is.
+    for number, client in enumerate(clients):
+        arrive(client, bytes([number]) * (size - 1))
+    assert [each[3] for each in app.asked] == [bytes([number]) * size for number in range(20)]
+    # What is complete or dropped makes room for others.
+    assert connections.body_memory.has_room(3 * size) is IS_COMPILED
+    arrive(clients[0], head)
+    arrive(clients[0], bytes(1))
+    assert not connections.body_memory.has_room(3 * size)
+    clients[0].connection_lost(None)
+    assert connections.body_memory.has_room(3 * size) is IS_COMPILED
     loop.close()
 
 
