@@ -176,6 +176,22 @@ def test_not_every_client_that_announces_a_large_body_gets_memory_for_it(is_know
     loop.close()
 
 
+def test_what_is_read_into_a_part_of_the_buffer_arrives() -> None:
+    """As asyncio's TLS does with each record behind the first; with a bytearray it reads a copy."""
+    loop, app = asyncio.new_event_loop(), Recorder()
+    conn = Connection(Connections(app, Limits(100, 1000), loop), deadline=0)
+    conn.connection_made(Wire())
+    for record in (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n", b"{}"):
+        buffer, half = conn.get_buffer(-1), len(record) // 2
+        buffer[:half] = record[:half]
+        rest = buffer[half:]
+        rest[: len(record) - half] = record[half:]
+        conn.buffer_updated(len(record))
+    arrive(conn, b"\r\n0\r\n\r\n")
+    assert [each[3] for each in app.asked] == [b"{}"]
+    loop.close()
+
+
 @contextlib.contextmanager
 def traced() -> Iterator[Callable[[], int]]:
     """What tells how many bytes of memory are taken of those that were asked for within."""
