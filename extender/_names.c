@@ -258,6 +258,32 @@ static PyObject *table_copy(NameTable *table, PyObject *unused)
 #define BLOCK 64
 #define ROOM_FOR_ENDS(length) ((length) / SEPARATOR_LENGTH + 1 + BLOCK)
 
+#ifdef __SSE2__
+/* What is known of a block of text, a bit for each byte. */
+typedef struct {
+    const char *text;
+    uint64_t quotes; /* of names that are not noted yet */
+    uint64_t due;    /* quotes that must be at the beginning of the next block */
+    uint64_t bad;    /* what was not as it must */
+} Block;
+
+/* Notes where the next name ends, if one does, and returns how many did. No branch depends on that:
+ * how many names end in a block would be a guess. */
+static inline unsigned note_end(Block *block, uint32_t offset, uint32_t *next)
+{
+    uint64_t quotes = block->quotes, is_one = quotes != 0;
+    unsigned at = (unsigned)__builtin_ctzll(quotes | (uint64_t)1 << (BLOCK - 1));
+    uint64_t second = is_one << at << 2;
+    *next = offset + at;
+    block->bad |= is_one & (block->text[at + 1] != ',');
+    quotes &= quotes - is_one;
+    block->bad |= second & ~quotes;
+    block->quotes = quotes & ~second;
+    block->due |= is_one << at >> (BLOCK - 2);
+    return (unsigned)is_one;
+}
+#endif
+
 /* Notes where the names before a separator end, as offsets from the text's begin, and where the
  * text does; returns how many. -1 for a text that isn't names and separators: ASCII that stands for
  * itself in a JSON string, no control character, no backslash, no other quotes. There must be a
@@ -271,7 +297,7 @@ static Py_ssize_t find_ends(const char *text, size_t length, uint32_t *ends)
     const __m128i blank = _mm_set1_epi8(' '), backslash = _mm_set1_epi8('\\');
     const __m128i quote = _mm_set1_epi8('"');
     __m128i odd = _mm_setzero_si128();
-    uint64_t due = 0, bad = 0; /* quotes that must be next, counted from i; what was not as it must */
+    uint64_t due = 0;
     for (; i + BLOCK <= length; i += BLOCK) {
         uint64_t found = 0;
         for (int part = 0; part < BLOCK; part += 16) {
@@ -282,24 +308,14 @@ static Py_ssize_t find_ends(const char *text, size_t length, uint32_t *ends)
             unsigned quotes = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, quote));
             found |= (uint64_t)quotes << part;
         }
-        bad |= due & ~found;
-        found &= ~due;
-        due = 0;
-        while (found != 0) {
-            unsigned at = (unsigned)__builtin_ctzll(found);
-            *next++ = (uint32_t)(i + at);
-            bad |= text[i + at + 1] != ',';
-            found &= found - 1;
-            if (at < BLOCK - 2) {
-                uint64_t second = (uint64_t)4 << at;
-                bad |= ~found & second;
-                found &= ~second;
-            } else {
-                due = (uint64_t)1 << (at - (BLOCK - 2));
-            }
-        }
-        if (bad)
+        Block block = {text + i, found & ~due, 0, due & ~found};
+        next += note_end(&block, (uint32_t)i, next);
+        next += note_end(&block, (uint32_t)i, next);
+        while (block.quotes != 0)
+            next += note_end(&block, (uint32_t)i, next);
+        if (block.bad)
             return -1;
+        due = block.due;
     }
     if (_mm_movemask_epi8(odd) != 0)
         return -1;

@@ -25,8 +25,10 @@ ACCEPTS_A_TURN: Final = 8
 ENDS_A_TURN: Final = 8
 
 #: The first read of a request, as much as uvloop reads at once: a pod and 5,000 names. What comes
-#: behind it is read into its place.
+#: behind it is read into its place. A client whose last body was larger still is read from so
+#: little at first that hardly anything is copied.
 SCRATCH_BYTES: Final = 256 * 1024
+LITTLE_BYTES: Final = 16 * 1024
 
 #: How often deadlines are checked, and the most that one is overdue; seconds.
 SWEEP_SECONDS: Final = 0.25
@@ -97,6 +99,7 @@ class Connections:
         #: The same as the event loop gets it. A view, since asyncio's own TLS reads a second record
         #: into a slice, which of a bytearray is a copy.
         self.shared = memoryview(self.scratch)
+        self.little = self.shared[:LITTLE_BYTES]
         self._open: dict[Connection, asyncio.Task[None] | None] = {}
         # The connections that are dropped for a new one, in this order, and in each group the
         # oldest first: those that never sent a byte or never completed a request, those that are

@@ -75,6 +75,8 @@ class Connection(asyncio.BufferedProtocol):
         self._reader = RequestReader(
             self._requests, connections.limits.max_body_bytes, connections.body_memory
         )
+        # Where the beginning of its next request goes.
+        self._first_read = connections.shared
         # Bytes of answers that the client has not taken yet.
         self._unread = 0
 
@@ -132,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         reader = self._reader
-        return reader.place if reader.is_filling else self._all.shared
+        return reader.place if reader.is_filling else self._first_read
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._deaf:
@@ -176,6 +178,8 @@ class Connection(asyncio.BufferedProtocol):
                 return False
         except Refusal as refusal:
             self._refuse_rest(refusal)
+        is_large = request.size > len(self._all.shared)
+        self._first_read = self._all.little if is_large else self._all.shared
         self._enter(Phase.RECEIVING, self._all.limits.request_seconds)
         self._go_on()
         return True

@@ -199,13 +199,14 @@ class VerbRoute:
             return self._failed(error)
         if answered is None:
             return self._later(self._threads.large, request, began, patient=False)
+        ended = time.perf_counter()
         if size > SHORT_BYTES:
-            allowance.spend(began, time.perf_counter())
-        return self._succeeded(answered, began)
+            allowance.spend(began, ended)
+        return self._succeeded(answered, ended - began)
 
-    def _succeeded(self, answered: Answered, began: float) -> Answer:
+    def _succeeded(self, answered: Answered, seconds: float) -> Answer:
         chunks, nodes = answered
-        self._times.succeeded(nodes, time.perf_counter() - began)
+        self._times.succeeded(nodes, seconds)
         return Answer(chunks, afterwards=self._afterwards())
 
     def _if_quick(self, body: bytes) -> Answered | None:
@@ -223,7 +224,7 @@ class VerbRoute:
             return await self._later(pool, request, began, patient=True)
         except Exception as error:
             return self._failed(error)
-        return self._succeeded(answered, began)
+        return self._succeeded(answered, time.perf_counter() - began)
 
     def _wait(self, request: Request) -> Answered:
         return self._verb(request.body, patient=True)
