@@ -43,6 +43,10 @@ MAX_LENGTH_DIGITS: Final = 18
 #: Pieces of a body beyond this number are joined as they arrive: a piece of one byte takes 50.
 MAX_PIECES: Final = 1024
 
+#: As much of a body as is read before it is counted: whoever sends too much is to be refused while it
+#: is sending, not those who come after it.
+MOST_AT_ONCE: Final = 256 * 1024
+
 Buffer = bytes | memoryview
 
 #: Instead of a body's memory while none is received.
@@ -89,8 +93,8 @@ class RequestReader:
 
     @property
     def place(self) -> memoryview:
-        """Where the rest of that body goes."""
-        return self._view[self.received :]
+        """Where the next part of that body goes."""
+        return self._view[self.received : self.received + MOST_AT_ONCE]
 
     def receive(self, request: Request, beginning: Buffer) -> bool:
         """Begin with a request whose head is known, and of whose content so much has arrived.
