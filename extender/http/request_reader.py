@@ -43,8 +43,8 @@ MAX_LENGTH_DIGITS: Final = 18
 #: Pieces of a body beyond this number are joined as they arrive: a piece of one byte takes 50.
 MAX_PIECES: Final = 1024
 
-#: As much of a body as is read before it is counted: whoever sends too much is to be refused while it
-#: is sending, not those who come after it.
+#: As much of a body as is read before it is counted: whoever sends too much is to be refused while
+#: it is sending, and not those who come after it.
 MOST_AT_ONCE: Final = 256 * 1024
 
 Buffer = bytes | memoryview
