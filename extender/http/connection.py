@@ -97,6 +97,29 @@ class Connection(asyncio.BufferedProtocol):
         self._refuse_rest(Refusal(status, message))
         self._go_on()
 
+    def give_way(self) -> None:
+        """Too much is held at once: refuse what is being sent, or waits for its answer."""
+        if self._task is not None:
+            self._drop_work()
+            self._requests.clear()
+            self.phase = Phase.RECEIVING
+        if self.phase is Phase.RECEIVING:
+            text = "too many bytes of requests are arriving at once; try again"
+            self.refuse(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        else:
+            self.abort()
+
+    def _drop_work(self) -> None:
+        """Work that still waits for a thread is cancelled.
+
+        It stays in the queue of the thread, which may be long, but without the body.
+        """
+        if self._task is not None:
+            self._task.cancel()
+        if self._asked is not None:
+            self._asked.pieces = []
+        self._task = self._asked = None
+
     def abort(self) -> None:
         """Drop the connection, whatever is unsent."""
         if self._transport is not None:
@@ -119,12 +142,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         self._requests.clear()
         self._reader.drop()
-        if self._task is not None:
-            # Work that still waits for a thread is cancelled. It stays in the queue of the thread,
-            # which may be long.
-            self._task.cancel()
-        if self._asked is not None:
-            self._asked.pieces = []
+        self._drop_work()
         self._all.closed(self)
 
     def eof_received(self) -> bool:
@@ -209,7 +227,8 @@ class Connection(asyncio.BufferedProtocol):
         Not over TLS, as in _slow_down.
         """
         is_due = before is Phase.ANSWERING or before is Phase.SENDING
-        if is_due and not self._tls and not self._is_paused and self._transport is not None:
+        may_pause = not (self._tls or self._deaf or self._is_paused)
+        if is_due and may_pause and self._transport is not None:
             self._transport.pause_reading()
             self._is_paused = True
 

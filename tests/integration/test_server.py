@@ -419,6 +419,33 @@ def test_of_too_much_at_once_the_longest_arriving_is_refused(tmp_path: Path) -> 
         assert " ERROR " not in server.log()
 
 
+def test_whoever_sends_little_is_not_refused_for_requests_that_wait_for_their_answer(
+    tmp_path: Path,
+) -> None:
+    """They took all that is allowed, and kube-scheduler, as the only one who was slow, got 503."""
+    fifos = [tmp_path / "first", tmp_path / "second"]
+    bodies = [bytes(3 * 2**20), bytes(2 * 2**20 - 50_000)]
+    with running(tmp_path / "log", max_held_bytes=5 * 2**20) as server:
+        with contextlib.ExitStack() as stack:
+            first, second, third = [stack.enter_context(server.client()) for _ in range(3)]
+            ends = []
+            for client, fifo, body in zip((first, second), fifos, bodies, strict=True):
+                os.mkfifo(fifo)
+                client.send(post(body).replace(b"/echo", f"/held{fifo}".encode()))
+                ends.append(stack.enter_context(fifo.open("wb")))
+            little = post(bytes(100_000))
+            third.send(little[:80_000])
+            refused = second.answer()
+            assert refused.status == 503
+            assert refused.error == "too many bytes of requests are arriving at once; try again"
+            assert third.send(little[80_000:]).answer().body == bytes(100_000)
+            for end in ends:
+                end.write(b"released")
+                end.close()
+            assert first.answer().body == b"released"
+        assert "Traceback" not in server.log()
+
+
 def test_what_those_who_are_refused_have_sent_does_not_stay(tmp_path: Path) -> None:
     """Each of them in memory of its own, announced by all before: 30 GB for a thousand clients."""
     limits: dict[str, Any] = {"max_body_bytes": MAX_BODY, "max_held_bytes": 5 * 2**20}
