@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #endif
 #ifdef __SSE2__
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 #define SEPARATOR_LENGTH 3 /* "," with its quotes */
@@ -258,83 +258,177 @@ static PyObject *table_copy(NameTable *table, PyObject *unused)
 #define BLOCK 64
 #define ROOM_FOR_ENDS(length) ((length) / SEPARATOR_LENGTH + 1 + BLOCK)
 
-#ifdef __SSE2__
-/* What is known of a block of text, a bit for each byte. */
-typedef struct {
-    const char *text;
-    uint64_t quotes; /* of names that are not noted yet */
-    uint64_t due;    /* quotes that must be at the beginning of the next block */
-    uint64_t bad;    /* what was not as it must */
-} Block;
+#define MANY_NAMES 2 /* that end in a block: most names have 30 characters or more */
 
-/* Notes where the next name ends, if one does, and returns how many did. No branch depends on that:
- * how many names end in a block would be a guess. */
-static inline unsigned note_end(Block *block, uint32_t offset, uint32_t *next)
+/* How far a text was searched for the ends of names. */
+typedef struct {
+    uint32_t *next; /* where to note the next one */
+    size_t at;
+    size_t due; /* where the quote must be that ends a separator; 0 outside of one */
+    int is_bad;
+} Search;
+
+#ifdef __SSE2__
+/* What is in a block of text, a bit for each byte. */
+typedef struct {
+    uint64_t quotes, commas;
+    int odd; /* whether there is a control character, a backslash, or what isn't ASCII */
+} Marks;
+
+static inline Marks narrow_marks(const char *block)
 {
-    uint64_t quotes = block->quotes, is_one = quotes != 0;
-    unsigned at = (unsigned)__builtin_ctzll(quotes | (uint64_t)1 << (BLOCK - 1));
-    uint64_t second = is_one << at << 2;
-    *next = offset + at;
-    block->bad |= is_one & (block->text[at + 1] != ',');
-    quotes &= quotes - is_one;
-    block->bad |= second & ~quotes;
-    block->quotes = quotes & ~second;
-    block->due |= is_one << at >> (BLOCK - 2);
-    return (unsigned)is_one;
+    Marks marks = {0, 0, 0};
+    __m128i odd = _mm_setzero_si128();
+    for (int part = 0; part < BLOCK; part += 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(block + part));
+        __m128i quotes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"'));
+        __m128i commas = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(','));
+        /* As signed numbers what is not ASCII is below zero. */
+        odd = _mm_or_si128(odd, _mm_cmplt_epi8(bytes, _mm_set1_epi8(' ')));
+        odd = _mm_or_si128(odd, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
+        marks.quotes |= (uint64_t)(unsigned)_mm_movemask_epi8(quotes) << part;
+        marks.commas |= (uint64_t)(unsigned)_mm_movemask_epi8(commas) << part;
+    }
+    marks.odd = _mm_movemask_epi8(odd);
+    return marks;
+}
+
+/* Notes where names end, a bit for each byte of a block, and returns what is behind the last. No
+ * branch depends on how many up to MANY_NAMES do, which would be a guess. */
+static inline uint32_t *note_ends(uint64_t closing, uint32_t offset, uint32_t *next)
+{
+    for (int i = 0; i < MANY_NAMES; i++) {
+        *next = offset + (unsigned)__builtin_ctzll(closing | (uint64_t)1 << (BLOCK - 1));
+        next += closing != 0;
+        closing &= closing - 1;
+    }
+    for (; closing != 0; closing &= closing - 1)
+        *next++ = offset + (unsigned)__builtin_ctzll(closing);
+    return next;
+}
+
+/* Searches the blocks of a text. */
+static inline __attribute__((always_inline)) Search
+search_blocks(const char *text, size_t length, uint32_t *ends, Marks (*marks_of)(const char *))
+{
+    Search search = {ends, 0, 0, 0};
+    Marks before = {0, 0, 0};
+    uint64_t closing_before = 0;
+    int odd = 0;
+    for (; search.at + BLOCK <= length; search.at += BLOCK) {
+        Marks marks = marks_of(text + search.at);
+        /* A quote behind a quote and a comma opens a name, all others close one. If each that
+         * closes one is two before one that opens one, they take turns. */
+        uint64_t opening = marks.quotes & (marks.quotes << 2 | before.quotes >> (BLOCK - 2))
+                         & (marks.commas << 1 | before.commas >> (BLOCK - 1));
+        uint64_t closing = marks.quotes ^ opening;
+        odd |= marks.odd;
+        if (opening != (closing << 2 | closing_before >> (BLOCK - 2))) {
+            search.is_bad = 1;
+            return search;
+        }
+        search.next = note_ends(closing, (uint32_t)search.at, search.next);
+        before = marks;
+        closing_before = closing;
+    }
+    /* What the last two bytes leave due. */
+    switch (closing_before >> (BLOCK - 2)) {
+    case 1:
+        search.due = search.at;
+        search.is_bad = !(before.commas >> (BLOCK - 1));
+        break;
+    case 2:
+        search.due = search.at + 1;
+        search.is_bad = text[search.at] != ',';
+        break;
+    case 3:
+        search.is_bad = 1;
+    }
+    search.is_bad |= odd;
+    return search;
+}
+
+static Search search_narrow(const char *text, size_t length, uint32_t *ends)
+{
+    return search_blocks(text, length, ends, narrow_marks);
+}
+
+static Search (*search)(const char *, size_t, uint32_t *) = search_narrow;
+
+#if defined(__GNUC__) && !defined(NARROW)
+__attribute__((target("avx2"))) static inline Marks wide_marks(const char *block)
+{
+    Marks marks = {0, 0, 0};
+    __m256i odd = _mm256_setzero_si256();
+    for (int part = 0; part < BLOCK; part += 32) {
+        __m256i bytes = _mm256_loadu_si256((const __m256i *)(block + part));
+        __m256i quotes = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('"'));
+        __m256i commas = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(','));
+        odd = _mm256_or_si256(odd, _mm256_cmpgt_epi8(_mm256_set1_epi8(' '), bytes));
+        odd = _mm256_or_si256(odd, _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\\')));
+        marks.quotes |= (uint64_t)(unsigned)_mm256_movemask_epi8(quotes) << part;
+        marks.commas |= (uint64_t)(unsigned)_mm256_movemask_epi8(commas) << part;
+    }
+    marks.odd = _mm256_movemask_epi8(odd);
+    return marks;
+}
+
+__attribute__((target("avx2"))) static Search search_wide(const char *text, size_t length,
+                                                          uint32_t *ends)
+{
+    return search_blocks(text, length, ends, wide_marks);
+}
+
+/* Of the processors that this can be built for, most have twice as wide registers. */
+static void choose_search(void)
+{
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2"))
+        search = search_wide;
+}
+#else
+static void choose_search(void)
+{
+}
+#endif
+#else
+static Search search(const char *text, size_t length, uint32_t *ends)
+{
+    (void)text;
+    (void)length;
+    return (Search){ends, 0, 0, 0};
+}
+
+static void choose_search(void)
+{
 }
 #endif
 
 /* Notes where the names before a separator end, as offsets from the text's begin, and where the
  * text does; returns how many. -1 for a text that isn't names and separators: ASCII that stands for
- * itself in a JSON string, no control character, no backslash, no other quotes. There must be a
- * byte behind the text, and ROOM_FOR_ENDS(length). */
+ * itself in a JSON string, no control character, no backslash, no other quotes, and no name that is
+ * a comma. There must be a byte behind the text, and ROOM_FOR_ENDS(length). */
 static Py_ssize_t find_ends(const char *text, size_t length, uint32_t *ends)
 {
-    uint32_t *next = ends;
-    size_t i = 0, opening = 0; /* the quote that ends a separator; 0 outside of one */
-    unsigned char odd_byte = 0;
-#ifdef __SSE2__
-    const __m128i blank = _mm_set1_epi8(' '), backslash = _mm_set1_epi8('\\');
-    const __m128i quote = _mm_set1_epi8('"');
-    __m128i odd = _mm_setzero_si128();
-    uint64_t due = 0;
-    for (; i + BLOCK <= length; i += BLOCK) {
-        uint64_t found = 0;
-        for (int part = 0; part < BLOCK; part += 16) {
-            __m128i bytes = _mm_loadu_si128((const __m128i *)(text + i + part));
-            /* As signed numbers what is not ASCII is below zero. */
-            odd = _mm_or_si128(odd, _mm_cmplt_epi8(bytes, blank));
-            odd = _mm_or_si128(odd, _mm_cmpeq_epi8(bytes, backslash));
-            unsigned quotes = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, quote));
-            found |= (uint64_t)quotes << part;
-        }
-        Block block = {text + i, found & ~due, 0, due & ~found};
-        next += note_end(&block, (uint32_t)i, next);
-        next += note_end(&block, (uint32_t)i, next);
-        while (block.quotes != 0)
-            next += note_end(&block, (uint32_t)i, next);
-        if (block.bad)
-            return -1;
-        due = block.due;
-    }
-    if (_mm_movemask_epi8(odd) != 0)
+    Search found = search(text, length, ends);
+    if (found.is_bad)
         return -1;
-    if (due)
-        opening = i + (unsigned)__builtin_ctzll(due);
-#endif
+    uint32_t *next = found.next;
+    size_t i = found.at, due = found.due;
+    unsigned char odd_byte = 0;
     /* The rest of it, or all where there is no SSE2. */
     for (; i < length; i++) {
         unsigned char byte = (unsigned char)text[i];
         odd_byte |= (unsigned char)((byte & 0x80) | (byte < ' ') | (byte == '\\'));
         if (byte != '"')
             continue;
-        if (opening == 0 ? text[i + 1] != ',' : i != opening)
+        if (due == 0 ? text[i + 1] != ',' : i != due)
             return -1;
-        if (opening == 0)
+        if (due == 0)
             *next++ = (uint32_t)i;
-        opening = opening == 0 ? i + SEPARATOR_LENGTH - 1 : 0;
+        due = due == 0 ? i + SEPARATOR_LENGTH - 1 : 0;
     }
-    if (odd_byte || opening != 0)
+    if (odd_byte || due != 0)
         return -1;
     *next++ = (uint32_t)length;
     return next - ends;
@@ -757,6 +851,7 @@ PyMODINIT_FUNC PyInit__names(void)
     if (!is_seeded && draw_keys() < 0)
         return NULL;
     is_seeded = 1;
+    choose_search();
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL)
         return NULL;

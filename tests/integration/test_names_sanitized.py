@@ -11,6 +11,7 @@ from tests.sanitizing import hold_sanitized
     "without",
     [
         pytest.param((), id="as it is built"),
+        pytest.param(("-DNARROW",), id="on a processor with narrow registers"),
         pytest.param(("-U__SSE2__", "-U__SIZEOF_INT128__"), id="on a processor that lacks much"),
         # No SSE2 either, and char has no sign.
         pytest.param(("-U__SSE2__", "-funsigned-char"), id="as aarch64 has it"),
