@@ -324,13 +324,13 @@ class Connection(asyncio.BufferedProtocol):
         self.served = True
         self._reader.queued -= request.size
         self._keep_alive = request.keep_alive and not self._all.stopping
-        self._afterwards = answer.afterwards
         size = sum(map(len, answer.chunks))
         head = answer.head(self._all.date, size, keep_alive=self._keep_alive)
         if request.method == b"HEAD":
             self._unread = self._write(head, (), 0)
         else:
             self._unread = self._write(head, answer.chunks, size)
+        self._afterwards = answer.sent() if answer.sent is not None else None
         if self.phase is Phase.ANSWERING:
             self._rest()
         else:  # pause_writing() was called meanwhile

@@ -54,14 +54,15 @@ class Request(Struct):
 class Answer(Struct):
     """An answer whose body is complete; chunks are sent one after the other, not copied.
 
-    afterwards is called on the event loop when the client has taken the answer.
+    sent is called on the event loop as soon as the answer is on its way, for what the client need
+    not wait for; what it returns is called when the client has taken the answer.
     """
 
     chunks: Sequence[bytes | memoryview]
     status: int = 200
     content_type: bytes = JSON
     headers: Sequence[Header] = ()
-    afterwards: Callable[[], None] | None = None
+    sent: Callable[[], Callable[[], None] | None] | None = None
 
     def head(self, date: bytes, size: int, *, keep_alive: bool) -> bytes:
         """The status line and the headers. date is the Date header's value, size the body's."""

@@ -36,10 +36,8 @@ class KnownHeads:
         known = self._requests.get(bytes(arrived[:end]))
         if known is None or known.size < size - end:
             return None
-        request = Request(
-            *(known.method, known.target, known.headers, []),
-            *(known.size, known.keep_alive, known.encoding),
-        )
+        request = known.__copy__()
+        request.pieces = []
         return request, arrived[end:size]
 
     def learn(self, data: bytes, request: Request, arrived: int) -> None:

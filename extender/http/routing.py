@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qs, unquote_to_bytes
@@ -202,12 +203,12 @@ class VerbRoute:
         ended = time.perf_counter()
         if size > SHORT_BYTES:
             allowance.spend(began, ended)
-        return self._succeeded(answered, ended - began)
-
-    def _succeeded(self, answered: Answered, seconds: float) -> Answer:
         chunks, nodes = answered
+        return Answer(chunks, sent=partial(self._sent, nodes, ended - began))
+
+    def _sent(self, nodes: int, seconds: float) -> Callable[[], None] | None:
         self._times.succeeded(nodes, seconds)
-        return Answer(chunks, afterwards=self._afterwards())
+        return self._afterwards()
 
     def _if_quick(self, body: bytes) -> Answered | None:
         return self._verb(body, patient=False) if is_quick(body) else None
@@ -224,7 +225,10 @@ class VerbRoute:
             return await self._later(pool, request, began, patient=True)
         except Exception as error:
             return self._failed(error)
-        return self._succeeded(answered, time.perf_counter() - began)
+        # Counted here: the client may be gone.
+        chunks, nodes = answered
+        self._times.succeeded(nodes, time.perf_counter() - began)
+        return Answer(chunks, sent=self._afterwards)
 
     def _wait(self, request: Request) -> Answered:
         return self._verb(request.body, patient=True)

@@ -8,7 +8,8 @@ another state of the cluster, is answered as if nothing had been made.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 from msgspec import Raw
 
@@ -26,6 +27,9 @@ from extender.wire.filter_bodies import (
     names_body,
 )
 
+#: Bytes of names; more are scored in a thread, when they are asked about.
+MOST_AHEAD: Final = QUICK_NAMES_BYTES
+
 
 def score_names(pod: Pod, names: NameRun, snapshot: Snapshot, preferences: Preferences) -> Chunks:
     """The answer of the prioritize verb about nodes of the snapshot."""
@@ -34,14 +38,6 @@ def score_names(pod: Pod, names: NameRun, snapshot: Snapshot, preferences: Prefe
     # The filter has looked for a missing class a moment ago; the scores need not.
     own = snapshot.runtime_classes.get(pod.runtime_class_name)
     return encode_scores(names, preferences.scores(own, snapshot, names).above_lowest)
-
-
-class _Filtered(NamedTuple):
-    """A pod that was filtered, the beginning of its requests, and what gives the names left."""
-
-    pod: Pod
-    head: bytes
-    left: Callable[[], NameRun | None]
 
 
 class _Ready(NamedTuple):
@@ -65,35 +61,32 @@ class ScoresAhead:
         self._head: bytes | None = None
         # Whether the pod that was filtered last had its nodes scored.
         self._was_scored = False
-        self._filtered: _Filtered | None = None
+        #: What was filtered last, and the names of the nodes that it has left, if several: a run, or
+        #: the bytes of one; of MOST_AHEAD at most. Set while the client waits, all else comes later.
+        self.filtered: tuple[Args, NameRun | bytes] | None = None
         self._ready: _Ready | None = None
 
-    def filtered(self, args: Args, left: Callable[[], NameRun | None], size: int) -> None:
-        """A pod was filtered, and has several nodes left, whose names take so many bytes."""
+    def work(self) -> Callable[[], None] | None:
+        """What makes the answer to the next question; to be asked when the filter's is sent."""
+        filtered, self.filtered = self.filtered, None
+        if filtered is None:
+            return None
+        args, left = filtered
         if isinstance(args.text, Raw):
-            return  # kube-scheduler writes otherwise
+            return None  # kube-scheduler writes otherwise
         is_usual, self._was_scored = self._was_scored, False
         self._head, self._ready = args.text, None
-        # Longer ones are scored in a thread, when they are asked about.
-        is_usual = is_usual and size <= QUICK_NAMES_BYTES
-        self._filtered = _Filtered(args.pod, args.text, left) if is_usual else None
+        return partial(self._work, args.pod, args.text, left) if is_usual else None
 
-    def work(self) -> Callable[[], None] | None:
-        """What makes the answer to the next question, to be called when the filter's is sent."""
-        return self._work if self._filtered is not None else None
-
-    def _work(self) -> None:
-        filtered, self._filtered = self._filtered, None
-        if filtered is None:
-            return
-        names = filtered.left()
+    def _work(self, pod: Pod, head: bytes, left: NameRun | bytes) -> None:
+        names = NameRun.read(left, 0, len(left)) if isinstance(left, bytes) else left
         if names is None or names.count > QUICK_NAMES:
             return
         snapshot = self._source.snapshot
         if self._preferences.takes_long(snapshot):
             return
-        chunks = score_names(filtered.pod, names, snapshot, self._preferences)
-        self._ready = _Ready(names_body(filtered.head, names), snapshot, chunks, names.count)
+        chunks = score_names(pod, names, snapshot, self._preferences)
+        self._ready = _Ready(names_body(head, names), snapshot, chunks, names.count)
 
     def answer(self, body: bytes) -> tuple[Chunks, int] | None:
         """The answer to this question and the number of nodes, if it was made ahead."""

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from extender.http.scores_ahead import score_names
+from extender.http.scores_ahead import MOST_AHEAD, score_names
 from extender.http.service import Service, no_node_events
 from extender.metrics import class_label
 from extender.names import NameRun
@@ -74,9 +74,8 @@ class FilterRoute:
     def _answer(self, args: Args, patient: bool) -> Chunks:
         pod, nodes = args.pod, args.nodes
         if pod.is_unconstrained:
-            if isinstance(nodes, NameRun) and nodes.count > 1:
-                size = nodes.end - nodes.start
-                self._service.scores_ahead.filtered(args, lambda: nodes, size)
+            if isinstance(nodes, NameRun) and nodes.count > 1 and nodes.end <= MOST_AHEAD:
+                self._service.scores_ahead.filtered = args, nodes
             return encode_passed_all(nodes)
         try:
             runtime_class, snapshot = self._service.resolve(pod, patient=patient)
@@ -88,9 +87,8 @@ class FilterRoute:
             if not patient and is_long_answer(nodes, result):
                 raise WouldWaitError
             chunks, left = encode_filtered_names(nodes, result)
-            if result.passing > 1:
-                ahead = self._service.scores_ahead
-                ahead.filtered(args, lambda: NameRun.read(left, 0, len(left)), len(left))
+            if result.passing > 1 and len(left) <= MOST_AHEAD:
+                self._service.scores_ahead.filtered = args, left
             return chunks
         except UndecidedError as error:
             return encode_filter_error(nodes, str(error))

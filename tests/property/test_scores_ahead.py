@@ -156,6 +156,7 @@ def test_what_takes_long_is_not_scored_ahead(runtime_class: str) -> None:
     scheduler = Scheduler(service_of(store))
     for count, is_ahead in ((2, True), (QUICK_NAMES_BYTES // 253, False), (2, True)):
         scheduler.left("p", runtime_class, [long] * 2)
+        scheduler.pause()
         scheduler.prioritize.quickly(body_of("p", runtime_class, [long] * 2))
         scheduler.filter(body_of("q", runtime_class, [long] * count))
         assert (scheduler.service.scores_ahead.work() is not None) is is_ahead
