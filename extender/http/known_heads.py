@@ -36,8 +36,15 @@ class KnownHeads:
         known = self._requests.get(bytes(arrived[:end]))
         if known is None or known.size < size - end:
             return None
-        request = known.__copy__()
-        request.pieces = []
+        request = Request(
+            known.method,
+            known.target,
+            known.headers,
+            [],
+            known.size,
+            known.keep_alive,
+            known.encoding,
+        )
         return request, arrived[end:size]
 
     def learn(self, data: bytes, request: Request, arrived: int) -> None:

@@ -61,8 +61,8 @@ class ScoresAhead:
         self._head: bytes | None = None
         # Whether the pod that was filtered last had its nodes scored.
         self._was_scored = False
-        #: What was filtered last, and the names of the nodes that it has left, if several: a run, or
-        #: the bytes of one; of MOST_AHEAD at most. Set while the client waits, all else comes later.
+        #: What was filtered last, and the names that it has left, if several: a run, or the bytes
+        #: of one; of MOST_AHEAD at most. Set while the client waits; all else comes later.
         self.filtered: tuple[Args, NameRun | bytes] | None = None
         self._ready: _Ready | None = None
 
