@@ -115,7 +115,8 @@ class Connection(asyncio.BufferedProtocol):
         It stays in the queue of the thread, which may be long, but without the body.
         """
         if self._task is not None:
-            self._task.cancel()
+            # A task that has not begun yet would leave behind what it was to wait for.
+            self._all.loop.call_soon(self._task.cancel)
         if self._asked is not None:
             self._asked.pieces = []
         self._task = self._asked = None

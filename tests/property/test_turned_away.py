@@ -1,7 +1,6 @@
 """Of those who hold too much together, whoever holds little is never the one that is refused."""
 
 import asyncio
-from collections.abc import Awaitable
 from typing import Final
 
 from hypothesis import given
@@ -27,8 +26,9 @@ CLIENTS: Final = st.lists(st.sampled_from([100_000, LITTLE, MUCH, MUCH]), min_si
 class NeverDone:
     """An application whose answers are all still to come."""
 
-    def __call__(self, request: Request) -> Awaitable[Answer]:
-        return asyncio.get_running_loop().create_future()
+    async def __call__(self, request: Request) -> Answer:
+        done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        return await done
 
     def refused(self, refusal: Refusal) -> None:
         """It is in what was written to the client."""
