@@ -21,6 +21,9 @@ from tests.fakes.apiserver import kubeconfig
 from tests.processes import ROOT, Server, running, until
 
 PAGE: Final = ROOT / "docs" / "troubleshooting.md"
+#: How Go's client reports that the server has closed a connection.
+CLOSED: Final = ("EOF", "http: server closed idle connection", "connection reset by peer")
+
 ROLE: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles/runtimeclass-extender-control-plane"
 
 #: What differs between a test and a reader, and how the page has it.
@@ -292,13 +295,18 @@ def test_what_each_fault_of_tls_looks_like(small: Cluster, tmp_path: Path) -> No
     with serving(small, *flags, "--client-ca-file", str(authority.cert)) as server:
         server.wait_for_line("synced")
         url = server.url
-        assert said("without", url, {"caFile": str(authority.cert)}) == "EOF"
-        assert said("stranger", url, {**sound, **of_a_stranger}) == "EOF"
-        assert said("plain", url.replace("https", "http"), {}) == "EOF"
-        assert in_the_page("`EOF`")
+        for name, address, tls in (
+            ("without", url, {"caFile": str(authority.cert)}),
+            ("stranger", url, {**sound, **of_a_stranger}),
+            ("plain", url.replace("https", "http"), {}),
+        ):
+            # Which of them depends on how much Go's client has sent when the server closes.
+            assert said(name, address, tls).endswith(CLOSED)
+        for text in CLOSED:
+            assert in_the_page(f"`{text}`")
         assert in_the_page(said("ca", url, {**sound, "caFile": str(stranger.cert)}))
-        name = {"serverName": "runtimeclass-extender.example"}
-        assert in_the_page(said("name", url, {**sound, **name}))
+        other = {"serverName": "runtimeclass-extender.example"}
+        assert in_the_page(said("name", url, {**sound, **other}))
         assert in_the_page(logged(server, "a TLS handshake failed"))
         own.key.write_bytes(client.key.read_bytes())
         until(lambda: "keeping the previous TLS" in _log_after_a_connection(server))
