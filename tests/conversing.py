@@ -30,11 +30,18 @@ class Recorder:
 
 
 class Wire(asyncio.Transport):
-    """A transport that keeps what is written."""
+    """A transport that keeps what is written, and notes when it is to be read from."""
 
     def __init__(self) -> None:
         super().__init__()
         self.written = b""
+        self.told: list[str] = []
+
+    def pause_reading(self) -> None:
+        self.told.append("pause")
+
+    def resume_reading(self) -> None:
+        self.told.append("resume")
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Everything is taken at once."""

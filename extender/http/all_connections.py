@@ -37,8 +37,9 @@ SAME_LINE_SECONDS: Final = 60.0
 
 #: How much clients that were never answered may send in large bodies, together; bytes a second. The
 #: event loop takes 2 GB a second, so junk sent at full speed would leave it no time for anything
-#: else.
+#: else. Where more than a few send some, or the rest of what was refused, it goes for all of them.
 UNPROVEN_BYTES_A_SECOND: Final = 256 * 2**20
+FEW_SENDERS: Final = 4
 
 #: A connection holds much from this share of all that may be held on: 1.2 MiB of the usual 80 MiB.
 MUCH_SHARE: Final = 64
@@ -187,8 +188,13 @@ class Connections:
         blamed = [each for each in self._holding if each.held > much] or list(self._holding)
         return next((each for each in blamed if each.is_waited_for), blamed[-1])
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether more clients send large bodies, or were refused, than there are schedulers."""
+        return len(self._holding) + len(self._lingering) > FEW_SENDERS
+
     def delay(self, size: int) -> float:
-        """The pause for a client that was never answered, in seconds."""
+        """The pause for a client that has sent so much of a large body, in seconds."""
         now = self.now()
         start = max(self._next_unproven, now)
         self._next_unproven = start + size / UNPROVEN_BYTES_A_SECOND

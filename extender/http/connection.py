@@ -157,6 +157,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._deaf:
+            self._slow_down(nbytes)
             return
         before = self.phase
         if before is Phase.IDLE:
@@ -176,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
             # With TLS, handshake and first request have one deadline together.
             left = math.inf if self.served or not self._tls else self.deadline - self._all.now()
             self._enter(Phase.RECEIVING, min(left, self._all.limits.request_seconds))
-        elif not self.served and not self._tls and self._reader.received > WORTH_COUNTING:
+        elif self._reader.received > WORTH_COUNTING:
             self._slow_down(nbytes)
         self._go_on()
         self._count_if_much()  # what is complete, and was not answered at once
@@ -257,10 +258,12 @@ class Connection(asyncio.BufferedProtocol):
             self._all.heads.learn(data, request, arrived)
 
     def _slow_down(self, size: int) -> None:
-        """Pause a large body for a moment, unless the client has been answered before.
+        """Pause a client that sends much for a moment, unless it was answered before and few do.
 
         Not over TLS, where a paused connection has been seen to stay paused.
         """
+        if self._tls or (self.served and not self._all.is_crowded):
+            return
         seconds = self._all.delay(size)
         if seconds > 0 and self._transport is not None:
             self._transport.pause_reading()

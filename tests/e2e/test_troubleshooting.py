@@ -187,7 +187,7 @@ def test_rights_for_requeueing_that_are_missing(small: Cluster) -> None:
         assert in_the_page(said)
         with small.scheduler(server.url):
             small.add_pod("web", "gvisor")
-            event(small, "web")
+            print(event(small, "web"))
         # Without a scheduler, which may try the pod once more and be faster than the service.
         handlers = [{"name": ""}, {"name": "runsc"}]
         small.patch("/api/v1/nodes/n1/status", {"status": {"runtimeHandlers": handlers}})
