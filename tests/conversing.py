@@ -61,6 +61,9 @@ class Wire(asyncio.Transport):
     def close(self) -> None:
         self.written += b"<close>"
 
+    def is_closing(self) -> bool:
+        return b"<close>" in self.written
+
 
 def arrive(conn: Connection, data: bytes) -> None:
     """Hand over what has arrived, as the event loop does."""

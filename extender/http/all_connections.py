@@ -41,8 +41,8 @@ SAME_LINE_SECONDS: Final = 60.0
 UNPROVEN_BYTES_A_SECOND: Final = 256 * 2**20
 FEW_SENDERS: Final = 4
 
-#: A connection holds much from this share of all that may be held on: 1.2 MiB of the usual 80 MiB.
-MUCH_SHARE: Final = 64
+#: Slow clients that hold this share of all that may be held are to blame when it is too much.
+SLOW_SHARE: Final = 4
 
 #: Once this many bytes were held, freed memory is returned to the kernel afterwards.
 WORTH_GIVING_BACK: Final = 32 * 2**20
@@ -68,7 +68,7 @@ class Limits:
     """Bytes, seconds and numbers.
 
     max_held_bytes is for all requests that are not answered and all answers that are not taken yet;
-    beyond it the slowest client that holds much is refused, or the newest of those if none is slow.
+    beyond it the slowest client is refused, or the newest if those who are slow hold little.
     keep_alive_seconds is longer than the 90 s after which Go's client closes an idle connection, so
     that the server never closes a connection just as kube-scheduler sends on it.
     """
@@ -171,7 +171,10 @@ class Connections:
             self._holding.pop(conn, None)
             return
         self._holding.setdefault(conn)
-        while self._held > self.limits.max_held_bytes and len(self._holding) > 1:
+        # One request and one answer of a single client may be more.
+        while self._held > self.limits.max_held_bytes and (
+            len(self._holding) > 1 or conn.is_ahead_of_us
+        ):
             to_blame = self._to_blame()
             _LOG.debug("too much is held at once: a client is turned away")
             self.hold(to_blame, 0)
@@ -182,10 +185,14 @@ class Connections:
     def _to_blame(self) -> "Connection":
         """Who is refused when all hold too much: the longest of those who are slow, or the newest.
 
-        One that holds much, if there is one: a scheduler's few names are not what fills the memory.
+        Slow ones together may hold too little to matter, such as a scheduler's few names beside two
+        large bodies that wait for their answers; and so may one of them.
         """
-        much = self.limits.max_held_bytes // MUCH_SHARE
-        blamed = [each for each in self._holding if each.held > much] or list(self._holding)
+        blamed = [each for each in self._holding if each.is_waited_for]
+        if sum(each.held for each in blamed) < self.limits.max_held_bytes // SLOW_SHARE:
+            blamed = list(self._holding)
+        enough = sum(each.held for each in blamed) // len(blamed) // 2
+        blamed = [each for each in blamed if each.held >= enough]
         return next((each for each in blamed if each.is_waited_for), blamed[-1])
 
     @property

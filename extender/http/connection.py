@@ -81,6 +81,11 @@ class Connection(asyncio.BufferedProtocol):
         self._unread = 0
 
     @property
+    def is_ahead_of_us(self) -> bool:
+        """Whether a request is complete while an earlier one is being answered."""
+        return bool(self._requests) and self.phase in (Phase.ANSWERING, Phase.SENDING)
+
+    @property
     def is_waited_for(self) -> bool:
         """Whether the client is the slow side."""
         return self.phase in (Phase.RECEIVING, Phase.SENDING)
@@ -321,7 +326,7 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:
             answer = answer_of(error)
         self._task = self._asked = None
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._send(request, answer)
 
     def _send(self, request: Request, answer: Answer) -> None:

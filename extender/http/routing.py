@@ -203,8 +203,11 @@ class VerbRoute:
         ended = time.perf_counter()
         if size > SHORT_BYTES:
             allowance.spend(began, ended)
+        return self._succeeded(answered, ended - began)
+
+    def _succeeded(self, answered: Answered, seconds: float) -> Answer:
         chunks, nodes = answered
-        return Answer(chunks, sent=partial(self._sent, nodes, ended - began))
+        return Answer(chunks, sent=partial(self._sent, nodes, seconds))
 
     def _sent(self, nodes: int, seconds: float) -> Callable[[], None] | None:
         self._times.succeeded(nodes, seconds)
@@ -225,10 +228,7 @@ class VerbRoute:
             return await self._later(pool, request, began, patient=True)
         except Exception as error:
             return self._failed(error)
-        # Counted here: the client may be gone.
-        chunks, nodes = answered
-        self._times.succeeded(nodes, time.perf_counter() - began)
-        return Answer(chunks, sent=self._afterwards)
+        return self._succeeded(answered, time.perf_counter() - began)
 
     def _wait(self, request: Request) -> Answered:
         return self._verb(request.body, patient=True)

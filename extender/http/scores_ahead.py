@@ -11,8 +11,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
-from msgspec import Raw
-
 from extender.names import NameRun
 from extender.objects import Pod
 from extender.snapshot import Snapshot
@@ -22,7 +20,6 @@ from extender.wire.bodies import Chunks
 from extender.wire.filter_bodies import (
     QUICK_NAMES,
     QUICK_NAMES_BYTES,
-    Args,
     encode_scores,
     names_body,
 )
@@ -61,9 +58,10 @@ class ScoresAhead:
         self._head: bytes | None = None
         # Whether the pod that was filtered last had its nodes scored.
         self._was_scored = False
-        #: What was filtered last, and the names that it has left, if several: a run, or the bytes
-        #: of one; of MOST_AHEAD at most. Set while the client waits; all else comes later.
-        self.filtered: tuple[Args, NameRun | bytes] | None = None
+        #: The pod that was filtered last, the beginning of its request, and the names that it has
+        #: left, if several: a run, or the bytes of one; of MOST_AHEAD at most. Set while the client
+        #: waits; all else comes later, or never if the client has gone.
+        self.filtered: tuple[Pod, bytes, NameRun | bytes] | None = None
         self._ready: _Ready | None = None
 
     def work(self) -> Callable[[], None] | None:
@@ -71,12 +69,10 @@ class ScoresAhead:
         filtered, self.filtered = self.filtered, None
         if filtered is None:
             return None
-        args, left = filtered
-        if isinstance(args.text, Raw):
-            return None  # kube-scheduler writes otherwise
+        pod, head, left = filtered
         is_usual, self._was_scored = self._was_scored, False
-        self._head, self._ready = args.text, None
-        return partial(self._work, args.pod, args.text, left) if is_usual else None
+        self._head, self._ready = head, None
+        return partial(self._work, pod, head, left) if is_usual else None
 
     def _work(self, pod: Pod, head: bytes, left: NameRun | bytes) -> None:
         names = NameRun.read(left, 0, len(left)) if isinstance(left, bytes) else left

@@ -75,7 +75,7 @@ class FilterRoute:
         pod, nodes = args.pod, args.nodes
         if pod.is_unconstrained:
             if isinstance(nodes, NameRun) and nodes.count > 1 and nodes.end <= MOST_AHEAD:
-                self._service.scores_ahead.filtered = args, nodes
+                self._note_left(args, nodes)
             return encode_passed_all(nodes)
         try:
             runtime_class, snapshot = self._service.resolve(pod, patient=patient)
@@ -88,10 +88,14 @@ class FilterRoute:
                 raise WouldWaitError
             chunks, left = encode_filtered_names(nodes, result)
             if result.passing > 1 and len(left) <= MOST_AHEAD:
-                self._service.scores_ahead.filtered = args, left
+                self._note_left(args, left)
             return chunks
         except UndecidedError as error:
             return encode_filter_error(nodes, str(error))
+
+    def _note_left(self, args: Args, left: NameRun | bytes) -> None:
+        if isinstance(args.text, bytes):  # kube-scheduler's are; others refer to the whole body
+            self._service.scores_ahead.filtered = args.pod, args.text, left
 
     def _described(self, pod: Pod, runtime_class: RuntimeClass | None, nodes: NodeItems) -> Chunks:
         result = filter_nodes(pod, runtime_class, nodes.nodes, self._service.policy)

@@ -1,6 +1,8 @@
 """Scores that were made ahead are those that are made when they are asked for."""
 
+import gc
 import json
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -160,3 +162,22 @@ def test_what_takes_long_is_not_scored_ahead(runtime_class: str) -> None:
         scheduler.prioritize.quickly(body_of("p", runtime_class, [long] * 2))
         scheduler.filter(body_of("q", runtime_class, [long] * count))
         assert (scheduler.service.scores_ahead.work() is not None) is is_ahead
+
+
+@pytest.mark.parametrize("runtime_class", ["", "a"])
+def test_no_body_is_kept_of_a_client_that_goes_before_its_answer(runtime_class: str) -> None:
+    """One of 62 MB that had left two nodes stayed until the next pod was filtered."""
+    store = SnapshotStore()
+    store.replace_all(NODES, CLASSES)
+    scheduler = Scheduler(service_of(store))
+    unknown = [f"{number:0250}" for number in range(QUICK_NAMES_BYTES // 253 + 1)]
+    usual = body_of("p", runtime_class, ["node-0", "node-2", *unknown])
+    for body in (usual, usual.replace(b'"Nodes":null', b'"Nodes": null')):
+        gc.collect()
+        tracemalloc.start()
+        try:
+            scheduler.filter(body)  # and its answer is not sent
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert kept < len(body) / 4
