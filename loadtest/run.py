@@ -47,7 +47,7 @@ MAX_BODY_BYTES: Final = 64 * 2**20
 #: Started one by one, as they are first needed: for pages, for large bodies, for metrics.
 _POOL_THREADS: Final = 8 + 2 + 1
 _SPARE_DESCRIPTORS: Final = 2
-#: What is left of hostile connections is cut off after 10 s.
+#: What is left of hostile connections is cut off after 10 s, and memory is returned every 10 s.
 _RELEASE_SECONDS: Final = 20.0
 #: Until then the allocator finds its size.
 _WARM_SHARE: Final = 0.25
@@ -278,10 +278,10 @@ def _own_service(flags: argparse.Namespace, progress: Progress) -> list[Limit]:
         _warm_up(first, flags)
         limits = _loaded(test, flags)
         restarts.end()
-        server, watch = restarts.server, service.watches[-1]
+        server, warm = restarts.server, service.watches[-1].settled(_WARM_SHARE)
         after = await_usage(
             server.worker,
-            lambda now: now.descriptors <= idle.descriptors + _SPARE_DESCRIPTORS,
+            lambda now: all(limit.kept for limit in usage_limits(idle, warm, now, flags)),
             _RELEASE_SECONDS,
         )
         errors = server_errors(first.ops_address)
@@ -290,7 +290,7 @@ def _own_service(flags: argparse.Namespace, progress: Progress) -> list[Limit]:
         limits.append(_restarted(restarts))
     return [
         *limits,
-        *usage_limits(idle, watch.settled(_WARM_SHARE), after, flags),
+        *usage_limits(idle, warm, after, flags),
         Limit(f"answers that tell of a fault (500): {errors}, limit 0", errors == 0),
     ]
 
