@@ -275,7 +275,7 @@ class Connection(asyncio.BufferedProtocol):
             self._all.loop.call_later(seconds, self._resume)
 
     def _resume(self) -> None:
-        if self._transport is not None:
+        if self._transport is not None and not self._is_paused:
             self._transport.resume_reading()
 
     def pause_writing(self) -> None:
