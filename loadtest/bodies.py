@@ -4,8 +4,7 @@ It marshals ExtenderArgs with encoding/json: no spaces, struct fields in their o
 by key. Pods come without managedFields (the scheduler's informer drops them), nodes with them.
 """
 
-import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from loadtest.generator import go_json, made_up_uuid
@@ -122,14 +121,6 @@ def pod(serial: int, runtime_class: str = "") -> Json:
     }
 
 
-def pod_classes(
-    rng: random.Random, runtime_classes: Sequence[str], share_with_class: float
-) -> Iterator[str]:
-    """The RuntimeClass of each pod to come, without end; "" for most pods of most clusters."""
-    while True:
-        yield rng.choice(runtime_classes) if rng.random() < share_with_class else ""
-
-
 def names_body(pod: bytes, names: Sequence[str]) -> bytes:
     """ExtenderArgs with nodeCacheCapable: true. Names have no character that JSON escapes."""
     quoted = '","'.join(names)
@@ -156,3 +147,21 @@ def preempt_body(pod: bytes, sorted_names: Sequence[str], victims: Sequence[byte
     ]
     head = b'{"Pod":' + pod + b',"NodeNameToVictims":null,"NodeNameToMetaVictims":{'
     return head + b",".join(entries) + b"}}"
+
+
+def review_body(pod: Json) -> bytes:
+    """An AdmissionReview of a new pod, as kube-apiserver 1.36.2 sends it."""
+    request = {
+        "uid": made_up_uuid("review", pod["metadata"]["name"]),
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "namespace": "default",
+        "operation": "CREATE",
+        "userInfo": {"username": "admin", "groups": ["system:masters"]},
+        "object": pod,
+        "oldObject": None,
+        "dryRun": False,
+        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+    }
+    document = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+    return go_json(document)

@@ -1,25 +1,36 @@
 """What is asked of the servers: verb, mode, nodes, and bodies that are never twice the same."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loadtest.bodies import meta_victims, names_body, nodes_body, pod, preempt_body
-from loadtest.generator import HALF_CLASS, Cluster, go_json
+from loadtest.bodies import meta_victims, names_body, nodes_body, pod, preempt_body, review_body
+from loadtest.generator import HALF_CLASS, Cluster, Json, go_json
 
-VERBS: Final = ("filter", "prioritize", "preempt")
 NAMES: Final = "names"
-NODES: Final = "nodes"
+NODES: Final = "whole nodes"
+REVIEW: Final = "review"
 HALF: Final = "half refused"
 NO_CLASS: Final = "no class"
+
+SIZES: Final = (10, 500, 5_000, 65_000)
+_CANDIDATES: Final = 1_000
+_WHOLE: Final = 1_000
+
+#: As multiples of the floor's time (p50), by the number of names.
+FLOOR_LIMITS: Final = {10: 2.2, 500: 2.2, 5_000: 2.2, 65_000: 3.0}
+
+#: Shuffling more names than these takes longer than asking: some orders are prepared instead.
+_SHUFFLED: Final = 5_000
+_ORDERS: Final = 16
 
 Bodies = Iterator[bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One line of the tables, with the limits that the project has set itself."""
+    """One line of the table, with the limits that the project has set itself."""
 
     verb: str
     mode: str
@@ -27,34 +38,18 @@ class Case:
     nodes: int
 
     @property
-    def limit(self) -> float | None:
-        """Of the time, as a ratio to the floor's."""
-        if self.mode == NODES:
-            return 2.5 if self.nodes == 1_000 else None
-        if self.verb == "preempt":
-            return 3.0 if self.nodes == 1_000 else None
-        if self.kind == NO_CLASS:
-            return 1.5
-        return {10: 2.0, 500: 2.0, 5_000: 2.2, 65_000: 2.2, 150_000: 2.2}.get(self.nodes)
-
-    @property
-    def processor_limit(self) -> float | None:
-        """Of the service's processor time a request, in milliseconds."""
-        if self.mode == NODES or self.verb == "preempt":
-            return None
-        return {10: 0.12, 500: 0.18}.get(self.nodes)
-
-    @property
-    def switches_limit(self) -> float | None:
-        """Of the service's context switches a request: to wait for the next one is one."""
-        return 1.0 if self.processor_limit else None
+    def floor_limit(self) -> float | None:
+        """Of the time, as a multiple of the floor's."""
+        if self.mode == NAMES and self.verb in ("filter", "prioritize"):
+            return FLOOR_LIMITS.get(self.nodes)
+        return None
 
     @property
     def runtime_class(self) -> str:
         return HALF_CLASS if self.kind == HALF else ""
 
     def __str__(self) -> str:
-        return f"{self.verb}, {self.mode}, {self.kind}, {self.nodes:,} nodes"
+        return f"{self.verb}, {self.kind}, {self.nodes:,} {self.mode}"
 
 
 class Asker:
@@ -67,60 +62,62 @@ class Asker:
         self._cluster = cluster
         self._rng = random.Random(seed)
         self._serial = 0
-        self._fat: list[bytes] = []
 
     def bodies(self, case: Case) -> Bodies:
         """Endless; each of another pod, and with the nodes in another order."""
         make = self._maker(case)
         while True:
             self._serial += 1
-            yield make(go_json(pod(self._serial, case.runtime_class)))
+            yield make(pod(self._serial, case.runtime_class))
 
-    def _maker(self, case: Case) -> Callable[[bytes], bytes]:
+    def _maker(self, case: Case) -> Callable[[Json], bytes]:
+        if case.mode == REVIEW:
+            return review_body
         names = self._cluster.names[: case.nodes]
         if case.verb == "preempt":
-            return self._preempt_maker(names)
-        if case.mode == NODES:
-            nodes = self._fat_nodes(case.nodes)
+            make = self._preempt_maker(names)
+        elif case.mode == NODES:
+            make = self._nodes_maker(case.nodes)
+        else:
+            make = self._names_maker(names)
+        return lambda pod: make(go_json(pod))
 
-            def of_nodes(pod: bytes) -> bytes:
-                self._rng.shuffle(nodes)
-                return nodes_body(pod, nodes)
+    def _names_maker(self, names: list[str]) -> Callable[[bytes], bytes]:
+        if len(names) <= _SHUFFLED:
+            return lambda pod: names_body(pod, self._rng.sample(names, len(names)))
+        orders = [self._rng.sample(names, len(names)) for _ in range(_ORDERS)]
+        return lambda pod: names_body(pod, self._rng.choice(orders))
 
-            return of_nodes
-
-        def of_names(pod: bytes) -> bytes:
-            self._rng.shuffle(names)
-            return names_body(pod, names)
-
-        return of_names
+    def _nodes_maker(self, count: int) -> Callable[[bytes], bytes]:
+        nodes = [go_json(self._cluster.node(index, fat=True)) for index in range(count)]
+        return lambda pod: nodes_body(pod, self._rng.sample(nodes, count))
 
     def _preempt_maker(self, names: list[str]) -> Callable[[bytes], bytes]:
         # Go sorts a map's keys, so it is the victims that change places.
         names = sorted(names)
         victims = [meta_victims(serial) for serial in range(len(names))]
 
-        def of_victims(pod: bytes) -> bytes:
+        def make(pod: bytes) -> bytes:
             turn = self._rng.randrange(len(names))
             return preempt_body(pod, names, victims[turn:] + victims[:turn])
 
-        return of_victims
-
-    def _fat_nodes(self, count: int) -> list[bytes]:
-        while len(self._fat) < count:
-            self._fat.append(go_json(self._cluster.node(len(self._fat), fat=True)))
-        return self._fat[:count]
+        return make
 
 
-def cases(sizes: list[int], nodes_sizes: list[int], verbs: tuple[str, ...]) -> list[Case]:
-    """Names first, then whole nodes; preempt carries no nodes, so it has one mode only."""
+def cases(sizes: Sequence[int]) -> list[Case]:
+    """What the service is asked."""
     found = [
         Case(verb, NAMES, kind, size)
-        for verb in verbs
+        for verb in ("filter", "prioritize")
         for kind in (HALF, NO_CLASS)
         for size in sizes
     ]
-    found += [
-        Case(verb, NODES, HALF, size) for verb in verbs if verb != "preempt" for size in nodes_sizes
+    return [
+        *found,
+        Case("preempt", NAMES, HALF, _CANDIDATES),
+        Case("filter", NODES, HALF, _WHOLE),
     ]
-    return found
+
+
+#: What the webhook is asked.
+REVIEWS: Final = (Case("mutate", REVIEW, HALF, 1), Case("validate", REVIEW, NO_CLASS, 1))

@@ -1,85 +1,65 @@
-"""The floor: the least that a server in Python does to read a body and send an answer.
+"""The floor: a bare uvicorn application that reads a body and sends an answer prepared before.
 
     python -m loadtest.floor
 
-An event loop (uvloop; --loop asyncio for Python's own), a parser of HTTP in C (httptools), nothing
-else: no limits, no deadlines, no framework, no gunicorn. PUT a verb's path with the answer to
-prepare; POST it as one would ask the service.
+PUT a path with the answer to prepare; POST it as one would ask the service.
 """
 
-import asyncio
 import gc
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
 
-import httptools
-import uvloop
+import uvicorn
 
-from extender.serving.listeners import announce, listen_on
-from extender.serving.memory import keep_freed_memory
-from loadtest.stack import bind_parser
+from extender.server.starting import address, announce, listen_on
 
-_PREPARED: dict[bytes, bytes] = {b"/readyz": b"ok"}
+_KEEP_ALIVE_SECONDS: Final = 120
 
-_LOOPS: Final[dict[str, Callable[[], asyncio.AbstractEventLoop]]] = {
-    "uvloop": uvloop.new_event_loop,
-    "asyncio": asyncio.new_event_loop,
-}
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
-
-class Floor(asyncio.Protocol):
-    """One connection."""
-
-    def __init__(self) -> None:
-        self._parser: Any = httptools.HttpRequestParser(self)
-        self._pieces: list[bytes] = []
-        self._path = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._parser.feed_data(data)
-
-    def on_message_begin(self) -> None:
-        self._pieces = []
-
-    def on_url(self, url: bytes) -> None:
-        self._path = url
-
-    def on_body(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-
-    def on_message_complete(self) -> None:
-        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        if self._parser.get_method() == b"PUT":
-            _PREPARED[self._path] = body
-            body = b""
-        else:
-            body = _PREPARED.get(self._path, b"")
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-        self._transport.writelines((head % len(body), body))
+#: Answers by path.
+_PREPARED: dict[str, bytes] = {"/readyz": b"ok"}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = bind_parser("loadtest.floor", "Answers with what was prepared.")
-    parser.add_argument("--loop", choices=_LOOPS, default="uvloop", help="the event loop")
-    flags = parser.parse_args(argv)
-    listener = listen_on(flags.bind, "--bind")
-    print(f"listening on {announce(listener, tls=False)}", file=sys.stderr, flush=True)
-    keep_freed_memory()
+async def prepared(scope: Message, receive: Receive, send: Send) -> None:
+    """The application."""
+    pieces, more = [], True
+    while more:
+        message = await receive()
+        pieces.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    if scope["method"] == "PUT":
+        _PREPARED[scope["path"]] = b"".join(pieces)
+        body = b""
+    else:
+        body = _PREPARED.get(scope["path"], b"")
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def main() -> None:
+    """Serve until told to stop, with uvicorn's settings of the service."""
+    listener = listen_on(address("127.0.0.1:0"), "--bind")
+    print(f"listening on {announce(listener, tls=False)[0]}", file=sys.stderr, flush=True)
+    config = uvicorn.Config(
+        prepared,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_level="warning",
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+    )
+    # As the service does: what lives as long as the process is not collected again.
+    gc.collect()
     gc.freeze()
-
-    async def serve() -> None:
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(Floor, sock=listener)
-        await server.serve_forever()
-
-    with asyncio.Runner(loop_factory=_LOOPS[flags.loop]) as runner:
-        runner.run(serve())
-    return 0
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,18 +1,13 @@
-"""Clusters made up from a seed: Node and RuntimeClass objects, and manifests of them.
+"""Made-up clusters: Node and RuntimeClass objects, and manifests of them.
 
-    python -m loadtest.generator --nodes 65000 --out cluster.json
-
-The same seed gives the same cluster. What decides about RuntimeClasses is laid out so that
+The same size gives the same cluster. What decides about RuntimeClasses is laid out so that
 1. as many different shapes exist as asked for, whatever the number of RuntimeClasses;
 2. HALF_CLASS fits the nodes of even index and no other (with one shape: all nodes);
 3. it is refused for three reasons: the selector, a taint, a missing handler.
 """
 
-import argparse
 import hashlib
 import json
-import sys
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -46,13 +41,6 @@ EXTRA_HANDLERS: Final = (
     "spin",
 )
 
-MAX_SHAPES: Final = 2 ** len(EXTRA_HANDLERS)
-
-#: The nodes' names hold their number in three bytes of an address.
-MAX_NODES: Final = 2**24
-
-_BASE_36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
@@ -61,16 +49,6 @@ class ClusterSpec:
     nodes: int = 1000
     shapes: int = 20
     runtime_classes: int = 5
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        for value, most, what in (
-            (self.nodes, MAX_NODES, "nodes"),
-            (self.shapes, MAX_SHAPES, "shapes"),
-            (self.runtime_classes, 100_000, "RuntimeClasses"),
-        ):
-            if not 1 <= value <= most:
-                raise ValueError(f"{value} {what}: expected 1 to {most}")
 
 
 def go_json(value: object) -> bytes:
@@ -82,30 +60,19 @@ def go_json(value: object) -> bytes:
     return text.encode()
 
 
-def base_36(number: int, width: int) -> str:
-    digits = []
-    for _ in range(width):
-        number, digit = divmod(number, 36)
-        digits.append(_BASE_36[digit])
-    return "".join(reversed(digits))
-
-
 def made_up_uuid(*seed: object) -> str:
     digest = hashlib.sha256(repr(seed).encode()).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
 
 
-def _name(index: int, seed: int) -> str:
+def _name(index: int) -> str:
     """A name as clouds and people give them; unique by its index."""
-    kind, digest = index // 2 % 4, hashlib.sha256(f"{seed}/{index}".encode()).hexdigest()
+    kind, digest = index // 2 % 3, hashlib.sha256(f"1/{index}".encode()).hexdigest()
     if kind == 0:
         address = f"{index >> 16 & 255}-{index >> 8 & 255}-{index & 255}"
         return f"ip-10-{address}.eu-west-1.compute.internal"
     if kind == 1:
-        return f"gke-prod-pool-{index // 512 % 40}-{digest[:8]}-{base_36(index, 5)}"
-    if kind == 2:
-        serial = int(digest[:7], 16) % 10**8
-        return f"aks-nodepool{index // 1024 % 20}-{serial:08d}-vmss{base_36(index, 6)}"
+        return f"gke-prod-pool-{index // 512 % 40}-{digest[:8]}-{index:05x}"
     return f"worker-{index:06d}.rack{index // 48 % 100:02d}.dc1.example.com"
 
 
@@ -202,10 +169,7 @@ class Cluster:
 
     @cached_property
     def names(self) -> list[str]:
-        return [_name(index, self.spec.seed) for index in range(self.spec.nodes)]
-
-    def fits_half_class(self, index: int) -> bool:
-        return self.shape_number(index) % 2 == 0
+        return [_name(index) for index in range(self.spec.nodes)]
 
     def shape_number(self, index: int) -> int:
         shapes = self.spec.shapes
@@ -234,7 +198,7 @@ class Cluster:
         }
         metadata = {
             "name": name,
-            "uid": made_up_uuid(self.spec.seed, "node", index),
+            "uid": made_up_uuid("node", index),
             "labels": dict(sorted(labels.items())),
         }
         status: Json = {
@@ -253,69 +217,14 @@ class Cluster:
             _runtime_class(number, self.spec.shapes) for number in range(self.spec.runtime_classes)
         ]
 
-    def manifest(self, *, fat: bool = False) -> Iterator[bytes]:
+    def write_manifest(self, path: Path) -> None:
         """A List of all RuntimeClasses and Nodes, an object a line."""
-        return list_of(
-            (
-                *self.runtime_classes(),
-                *(
-                    {"apiVersion": "v1", "kind": "Node", **self.node(index, fat=fat)}
-                    for index in range(self.spec.nodes)
-                ),
-            )
+        nodes = (
+            {"apiVersion": "v1", "kind": "Node", **self.node(index)}
+            for index in range(self.spec.nodes)
         )
-
-    def write_manifest(self, path: Path, *, fat: bool = False) -> None:
+        objects = map(go_json, (*self.runtime_classes(), *nodes))
         with path.open("wb") as file:
-            file.writelines(self.manifest(fat=fat))
-
-
-def list_of(objects: Iterable[Json]) -> Iterator[bytes]:
-    """A v1 List in pieces."""
-    yield b'{"apiVersion":"v1","kind":"List","items":['
-    separator = b"\n"
-    for each in objects:
-        yield separator + go_json(each)
-        separator = b",\n"
-    yield b"\n]}\n"
-
-
-def add_cluster_flags(parser: argparse.ArgumentParser, nodes: int) -> None:
-    defaults = ClusterSpec()
-    parser.add_argument("--nodes", type=int, default=nodes, help="nodes of the cluster")
-    parser.add_argument("--shapes", type=int, default=defaults.shapes, help="different shapes")
-    parser.add_argument(
-        "--runtimeclasses", type=int, default=defaults.runtime_classes, help="RuntimeClasses"
-    )
-    parser.add_argument("--seed", type=int, default=defaults.seed, help="another, another cluster")
-
-
-def cluster_of(flags: argparse.Namespace) -> Cluster:
-    """The cluster that the flags describe. Raises ValueError."""
-    return Cluster(ClusterSpec(flags.nodes, flags.shapes, flags.runtimeclasses, flags.seed))
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m loadtest.generator",
-        description="Write the manifest of a made-up cluster (a JSON List).",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    add_cluster_flags(parser, 65_000)
-    parser.add_argument("--fat", action="store_true", help="nodes of 10 KB as a kubelet has them")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where to write")
-    flags = parser.parse_args(argv)
-    try:
-        cluster = cluster_of(flags)
-        cluster.write_manifest(flags.out, fat=flags.fat)
-    except (ValueError, OSError) as error:
-        parser.error(str(error))
-    size = flags.out.stat().st_size / 2**20
-    print(
-        f"{flags.out}: {flags.nodes} nodes, {flags.runtimeclasses} RuntimeClasses, {size:.1f} MiB"
-    )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            file.write(b'{"apiVersion":"v1","kind":"List","items":[\n' + next(objects))
+            file.writelines(b",\n" + each for each in objects)
+            file.write(b"\n]}\n")

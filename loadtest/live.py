@@ -1,242 +1,173 @@
-"""What following a large cluster costs: the first list, heartbeats, and watches without end.
+"""What following a cluster costs, up to 65,000 nodes: the start, memory, updates of nodes.
 
-make bench-live        or        python -m loadtest.live --nodes 65000
+    make bench-live        or        python -m loadtest.live --sizes 1000,5000 --quick
+
+For each size the real service, with the flags of the shipped manifests, follows an API server that
+sends the nodes' updates at the rate that kubelets cause, and is asked by a scheduler. Prints
+tables; writes live.md into loadtest/out/.
 """
 
-import http.client
-import json
-import logging
-import os
-import sys
+import argparse
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import orjson
+from loadtest import arguments
+from loadtest.apiserver import ApiServer, Counts, apiserver
+from loadtest.arguments import say
+from loadtest.cases import HALF, NAMES, NO_CLASS, Asker, Case
+from loadtest.generator import Cluster, ClusterSpec
+from loadtest.judging import told
+from loadtest.live_model import Load, Run, report
+from loadtest.processes import (
+    Server,
+    ServerError,
+    memory_of,
+    peak_of,
+    program,
+    running,
+    seconds_of,
+)
+from loadtest.timing import Client, Times
+from tests.fakes.apiserver import kubeconfig
 
-from extender.cluster.api_connection import ApiConnection
-from extender.cluster.cluster_config import ClusterConfig
-from extender.cluster.kinds import NODES
-from extender.cluster.list_watch import Backoff, ListWatch, Reason
-from extender.cluster.node_and_class_feeds import NodeFeed
-from extender.cluster.reflector import Reflector
-from extender.cluster.snapshot_store import SnapshotStore
-from loadtest import arguments, tables
-from loadtest.apiserver import ApiServer, apiserver
-from loadtest.generator import HALF_CLASS, Cluster, ClusterSpec, add_cluster_flags, cluster_of
-from loadtest.processes import Server, ServerError, Usage, running
-from loadtest.progress import Progress
+SIZES: Final = (100, 1_000, 5_000, 65_000)
+QUICK_SIZES: Final = (100, 1_000, 5_000)
 
-ASKED_NAMES: Final = 5_000
-HEARTBEATS: Final = 500
-SECONDS: Final = 15.0
-RESTARTS: Final = 10_000
+#: As the shipped manifests have it.
+FLAGS: Final = ("--requeue-pods",)
 
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
+#: For how long each state is looked at.
+SECONDS: Final = 6.0
+QUICK_SECONDS: Final = 2.0
 
-Rows = list[tuple[str, ...]]
+#: Nodes' updates a second when their cost is taken: enough to stand out.
+UPDATES: Final = 500
 
+_LISTED_SECONDS: Final = 300.0
+_SETTLE_SECONDS: Final = 0.5
 
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def kubeconfig(folder: str, api: ApiServer) -> str:
-    file = Path(folder) / f"kubeconfig-{api.port}"
-    named = {"name": "it"}
-    file.write_text(
-        json.dumps(
-            {
-                "clusters": [{**named, "cluster": {"server": api.url}}],
-                "contexts": [{**named, "context": {"cluster": "it"}}],
-                "current-context": "it",
-            }
-        )
-    )
-    return str(file)
+#: What the service logs then.
+_LISTED: Final = "waiting pods listed"
 
 
-def _command(folder: str, api: ApiServer, watch_list: bool) -> list[str]:
-    program = str(Path(sys.executable).with_name("runtimeclass-extender"))
-    flags = ["--kubeconfig", kubeconfig(folder, api), f"--watch-list={str(watch_list).lower()}"]
-    return [program, "serve", "--bind", "127.0.0.1:0", *flags]
-
-
-class _Start:
-    """A started service and what its start has cost."""
+class _Spending:
+    """Processor time of the service's two processes, as a share of a core."""
 
     def __init__(self, server: Server) -> None:
-        self.server = server
-        self.seconds = server.started_in
-        self.cpu = _cpu_seconds(server.worker)
-        self.rss = Usage.of(server.worker).rss
+        self._pids = (server.process.pid, server.worker)
+        self._before, self._began = seconds_of(*self._pids), time.monotonic()
+
+    def share(self) -> float:
+        return (seconds_of(*self._pids) - self._before) / (time.monotonic() - self._began)
 
 
-def _first_lists(
-    cluster: Cluster, folder: str, out: Path, progress: Progress
-) -> tuple[Rows, list[str]]:
-    """What the first list costs a node, in both forms, and how heartbeats disturb the filter."""
-    rows: Rows = [
-        ("first list", "ready, s", "CPU, s", "CPU a node, ms", "RSS, MiB", "RSS a node, B")
-    ]
-    lines: list[str] = []
-    few = Cluster(
-        ClusterSpec(10, cluster.spec.shapes, cluster.spec.runtime_classes, cluster.spec.seed)
-    )
-    progress.say("encoding 10 nodes")
-    with apiserver(few) as api, running("live-few", _command(folder, api, True), out) as server:
-        base = _Start(server)
-        rows.append(_row("10 nodes", base, base, 10))
-    count = cluster.spec.nodes
-    progress.say(f"encoding {count:,} nodes of 10 KB")
-    with apiserver(cluster) as api:
-        for name, watch_list in (("pages", False), ("watch-list", True)):
-            progress.say(f"starting the service, {name}")
-            with running(f"live-{name}", _command(folder, api, watch_list), out) as server:
-                rows.append(_row(f"{count:,} nodes, {name}", _Start(server), base, count))
-                if watch_list:
-                    lines = _disturbed(cluster, api, server, progress)
-    return rows, lines
+def _wait_listed(log: Path) -> None:
+    """Until --requeue-pods has listed the waiting pods of the cluster. Raises ServerError."""
+    deadline = time.monotonic() + _LISTED_SECONDS
+    while _LISTED not in log.read_text():
+        if time.monotonic() > deadline:
+            raise ServerError(f"{log}: {_LISTED!r} does not come")
+        time.sleep(0.05)
 
 
-def _row(name: str, start: _Start, base: _Start, nodes: int) -> tuple[str, ...]:
-    per_node = 1000 * (start.cpu - base.cpu) / nodes
-    return (
-        name,
-        f"{start.seconds:.2f}",
-        f"{start.cpu:.2f}",
-        f"{per_node:.3f}",
-        tables.mebibytes(start.rss),
-        f"{(start.rss - base.rss) / nodes:,.0f}",
-    )
-
-
-def _disturbed(cluster: Cluster, api: ApiServer, server: Server, progress: Progress) -> list[str]:
-    names = cluster.names[:ASKED_NAMES]
-    metadata = {"name": "p", "namespace": "d"}
-    pod = {"metadata": metadata, "spec": {"runtimeClassName": HALF_CLASS}}
-    body = orjson.dumps({"Pod": pod, "NodeNames": names})
-    _ask(server, body, 2.0)
-    progress.say("filter without heartbeats")
-    cpu, began = _cpu_seconds(server.worker), time.monotonic()
-    quiet = _ask(server, body, SECONDS)
-    quiet_cpu = (_cpu_seconds(server.worker) - cpu) / (time.monotonic() - began)
-    progress.say(f"filter with {HEARTBEATS} heartbeats a second")
-    api.behave(heartbeats=HEARTBEATS)
-    busy = _ask(server, body, SECONDS)
-    api.behave(heartbeats=0)
-    time.sleep(1)
-    api.behave(heartbeats=HEARTBEATS)
-    cpu, began = _cpu_seconds(server.worker), time.monotonic()
-    time.sleep(5)
-    alone = (_cpu_seconds(server.worker) - cpu) / (time.monotonic() - began)
-    api.behave(heartbeats=0)
-    rows: Rows = [("filter of 5,000 names", "requests", "p50, ms", "p99, ms")]
-    for name, took in (("quiet", quiet), (f"{HEARTBEATS} heartbeats/s of 10 KB", busy)):
-        rows.append((name, str(len(took)), *(tables.milliseconds(each) for each in _points(took))))
-    ratios = [b / q for b, q in zip(_points(busy), _points(quiet), strict=True)]
-    rows.append(("ratio", "", *(tables.times(ratio) for ratio in ratios)))
-    return [
-        tables.terminal(rows),
-        f"CPU of {HEARTBEATS} heartbeats a second alone: {100 * alone:.1f}% of a core "
-        f"(the filter loop alone: {100 * quiet_cpu:.0f}%)",
-    ]
-
-
-def _ask(server: Server, body: bytes, seconds: float) -> list[float]:
-    """Sorted times in ms of one request after the other."""
-    connection = http.client.HTTPConnection(*server.address, timeout=30)
-    took = []
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        began = time.perf_counter()
-        connection.request("POST", "/filter", body)
-        connection.getresponse().read()
-        took.append(1000 * (time.perf_counter() - began))
-    connection.close()
-    return sorted(took)
-
-
-def _points(took: list[float]) -> tuple[float, float]:
-    return took[len(took) // 2], took[len(took) * 99 // 100]
-
-
-class _Counter:
-    """Counts restarts; memory is looked at every thousand."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self.restarts = 0
-        self.rss: list[int] = []
-        self.enough = threading.Event()
-
-    def event(self, kind: str, type: str) -> None:
-        pass
-
-    def restart(self, kind: str, reason: Reason) -> None:
-        self.restarts += 1
-        if self.restarts % (RESTARTS // 10) == 0:
-            self.rss.append(Usage.of(os.getpid()).rss)
-            self._progress.say(f"{self.restarts:,} watches restarted")
-        if self.restarts >= RESTARTS:
-            self.enough.set()
-
-
-def _restarts(folder: str, progress: Progress) -> Rows:
-    """Memory over watches that end after one event, without the waits in between."""
-    with apiserver(Cluster(ClusterSpec(200, 6, 5, 1))) as api:
-        api.behave(short_watches="true")
-        counter = _Counter(progress)
-        reflector = Reflector(
-            NODES,
-            NodeFeed(SnapshotStore()),
-            ApiConnection(ClusterConfig(kubeconfig(folder, api))),
-            ListWatch(Backoff(time.monotonic)),
-            counter,
-            pause=lambda event, seconds: False,
-        )
+def _schedule(server: Server, cluster: Cluster, load: Load, seconds: float) -> Times:
+    """Ask as a scheduler that places so many pods a second."""
+    asker = Asker(cluster)
+    cases = [Case("filter", NAMES, kind, load.offered) for kind in (HALF, NO_CLASS)]
+    kinds = [asker.bodies(case) for case in cases]
+    took: list[float] = []
+    with Client(server.address) as client:
+        for bodies in kinds:  # the first request of a kind works out its verdicts
+            client.time("filter", next(bodies))
         began = time.monotonic()
-        thread = threading.Thread(target=reflector.run, daemon=True)
-        thread.start()
-        if not counter.enough.wait(600):
-            raise ServerError(f"only {counter.restarts} restarts in 10 minutes")
-        seconds = time.monotonic() - began
-        reflector.stop()
-        thread.join(5)
-        usage = Usage.of(os.getpid())
-    first, last = counter.rss[0], counter.rss[-1]
-    return [
-        ("watch restarts", "value"),
-        ("restarts", f"{counter.restarts:,}"),
-        ("seconds", f"{seconds:.1f}"),
-        ("RSS after 1,000, MiB", tables.mebibytes(first)),
-        (f"RSS after {RESTARTS:,}, MiB", tables.mebibytes(last)),
-        ("growth a restart, B", f"{(last - first) / (RESTARTS * 0.9):.1f}"),
-        ("descriptors at the end", str(usage.descriptors)),
-    ]
+        for number in range(max(1, round(load.pods_a_second * seconds))):
+            body = next(kinds[number % len(kinds)])
+            time.sleep(max(0.0, began + number / load.pods_a_second - time.monotonic()))
+            answer = client.time("filter", body)
+            if answer.status != 200:
+                raise ServerError(f"filter answered {answer.status}")
+            took.append(answer.seconds)
+    return Times.of(took)
+
+
+def _following(
+    api: ApiServer, server: Server, updates: float, seconds: float
+) -> tuple[float, float]:
+    """Share of a core and bytes a second, with so many updates of nodes a second."""
+    api.change_nodes(updates)
+    time.sleep(_SETTLE_SECONDS)
+    before, spending, began = api.counts(), _Spending(server), time.monotonic()
+    time.sleep(seconds)
+    sent = api.counts().sent - before.sent
+    return spending.share(), sent / (time.monotonic() - began)
+
+
+def measure(api: ApiServer, cluster: Cluster, folder: str, seconds: float, out: Path) -> Run:
+    """One size. Raises ServerError, OSError."""
+    load, name = Load.of(cluster), f"live-{cluster.spec.nodes}"
+    config = Path(folder) / "kubeconfig"
+    config.write_text(kubeconfig(api.url))
+    bind = ("--bind", "127.0.0.1:0", "--kubeconfig", str(config))
+    with running(name, [program(), "serve", *bind, *FLAGS], out) as server:
+        pids = (server.process.pid, server.worker)
+        _wait_listed(out / "logs" / f"{name}.log")
+        started: Counts = api.counts()
+        at_start = seconds_of(*pids)
+        following, sent = _following(api, server, load.node_updates, seconds)
+        spending = _Spending(server)
+        times = _schedule(server, cluster, load, seconds)
+        asked = spending.share()
+        share, many = _following(api, server, UPDATES, seconds / 3)
+        return Run(
+            load=load,
+            ready=server.started_in,
+            start_processor=at_start,
+            following=following,
+            asked=asked,
+            filter_p50=times.p50,
+            filter_p99=times.p99,
+            memory=memory_of(*pids),
+            peak=peak_of(*pids),
+            watches=started.watches,
+            start_bytes=started.sent,
+            bytes_a_second=sent,
+            update_milliseconds=1000 * share / (many / load.node_bytes),
+        )
+
+
+def _sizes(flags: argparse.Namespace) -> list[Run]:
+    runs = []
+    for nodes in flags.sizes:
+        say(f"{nodes:,} nodes")
+        with tempfile.TemporaryDirectory() as folder, apiserver(nodes) as api:
+            cluster = Cluster(ClusterSpec(nodes))
+            runs.append(measure(api, cluster, folder, flags.seconds, flags.out))
+    return runs
+
+
+def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = arguments.parser("live", "Measure what following a cluster of some size takes.")
+    arguments.add_sizes(parser, SIZES, "nodes")
+    parser.add_argument("--seconds", type=float, metavar="N", help="of each state")
+    parser.add_argument("--quick", action="store_true", help="the smaller clusters, and shorter")
+    flags = parser.parse_args(argv)
+    if flags.quick and flags.sizes == list(SIZES):
+        flags.sizes = list(QUICK_SIZES)
+    flags.seconds = flags.seconds or (QUICK_SECONDS if flags.quick else SECONDS)
+    return flags
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = arguments.parser(
-        "live", "Measure following a large cluster: the first list, heartbeats, watches that end."
-    )
-    add_cluster_flags(parser, nodes=65_000)
-    arguments.add_out(parser, "for logs")
-    flags = parser.parse_args(argv)
-    logging.disable(logging.CRITICAL)
+    flags = _flags(argv)
     try:
-        with tempfile.TemporaryDirectory() as folder, Progress() as progress:
-            lists, lines = _first_lists(cluster_of(flags), folder, flags.out, progress)
-            restarts = _restarts(folder, progress)
+        runs = _sizes(flags)
     except (ServerError, OSError, ValueError) as error:
-        print(f"python -m loadtest.live: {error}", file=sys.stderr)
+        say(f"live: {error}")
         return 1
-    print("\n\n".join([tables.terminal(lists), *lines, tables.terminal(restarts)]))
-    return 0
+    return told(flags.out, "live", report(runs))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,6 @@
 """The users of the load test: a kube-scheduler as it behaves, probes, and hostile clients.
 
-`make loadtest` runs it (loadtest/run.py); by itself, against a service that runs already:
-
-    locust -f loadtest/locustfile.py --host http://127.0.0.1:8888 SchedulerUser ProbeUser
-
-The service must have the nodes of `python -m loadtest.generator` with the same --nodes, --shapes,
---runtimeclasses and --seed.
+`make loadtest` runs it (loadtest/run.py). The service must have the nodes of loadtest.generator.
 """
 
 import argparse
@@ -13,6 +8,7 @@ import json
 import random
 import time
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -20,16 +16,9 @@ from urllib.parse import urlsplit
 import orjson
 from locust import FastHttpUser, User, constant, events
 
-from loadtest.bodies import (
-    meta_victims,
-    names_body,
-    nodes_body,
-    pod,
-    pod_classes,
-    preempt_body,
-)
-from loadtest.generator import Cluster, ClusterSpec, add_cluster_flags, cluster_of, go_json
-from loadtest.hostile import CROWDS, NEED_OPS, QUICK, SLOW, Attack, Target, UnexpectedError
+from loadtest.bodies import meta_victims, names_body, pod, preempt_body
+from loadtest.generator import Cluster, ClusterSpec, go_json
+from loadtest.hostile import QUICK, SLOW, Attack, Target, UnexpectedError
 from loadtest.processes import Address
 
 #: Orders of the nodes that are prepared: making one costs more than asking about it.
@@ -38,26 +27,21 @@ ORDERS: Final = 16
 #: kube-scheduler dry-runs preemption on 10 % of the nodes, but on 100 at least.
 _VICTIM_NODES: Final = 100
 
-#: The name in the tables of attempts that found nobody listening, and the pause after each.
-DOWN: Final = "down"
-_AGAIN_SECONDS: Final = 0.1
+#: Most pods of most clusters name no class.
+_SHARE_WITH_CLASS: Final = 0.1
+
+#: Pods until one preempts, and attacks a second of a hostile user.
+_PREEMPT_EVERY: Final = 50
+_ATTACKS: Final = 5.0
 
 _JSON: Final = {"Content-Type": "application/json"}
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    add_cluster_flags(parser, 5_000)
-    parser.add_argument("--share-with-class", type=float, default=0.1, help="of the pods")
-    parser.add_argument("--mode", choices=("names", "nodes"), default="names", help="what is sent")
-    parser.add_argument("--preempt-every", type=int, default=50, help="pods, then a preempt")
-    parser.add_argument("--pods-per-second", type=float, default=0.0, help="0: full speed")
-    parser.add_argument("--attacks-per-second", type=float, default=5.0, help="per hostile user")
-    parser.add_argument("--times", type=Path, metavar="FILE", help="exact times as JSON")
-    parser.add_argument("--max-body-bytes", type=int, default=256 * 2**20, help="as the service's")
-    parser.add_argument("--ops-host", default="", metavar="URL", help="the service's --ops-bind")
-    parser.add_argument(
-        "--down-seconds", type=float, default=0.0, help="so long nobody may listen: tried again"
-    )
+    parser.add_argument("--nodes", type=int, required=True, help="of the cluster")
+    parser.add_argument("--times", type=Path, required=True, metavar="FILE", help="times as JSON")
+    parser.add_argument("--max-body-bytes", type=int, required=True, help="as the service's")
+    parser.add_argument("--ops-host", required=True, metavar="URL", help="the service's --ops-bind")
 
 
 #: Milliseconds of each request, and the failures, by name. locust's own statistics round to
@@ -74,25 +58,21 @@ def _note_request(
 
 
 def _write_times(environment: Any, **_: object) -> None:
-    path: Path | None = environment.parsed_options.times
-    if path is not None:
-        found = {
-            name: {"failures": _failures[name], "milliseconds": times}
-            for name, times in _times.items()
-        }
-        path.write_text(json.dumps(found))
+    found = {
+        name: {"failures": _failures[name], "milliseconds": times} for name, times in _times.items()
+    }
+    environment.parsed_options.times.write_text(json.dumps(found))
 
 
 events.init_command_line_parser.add_listener(_add_options)
 events.request.add_listener(_note_request)
 events.quitting.add_listener(_write_times)
 
-_clusters: dict[ClusterSpec, Cluster] = {}
 
-
-def _shared(cluster: Cluster) -> Cluster:
+@cache
+def _cluster(nodes: int) -> Cluster:
     """All users of this process have one copy of the names."""
-    return _clusters.setdefault(cluster.spec, cluster)
+    return Cluster(ClusterSpec(nodes))
 
 
 class SchedulerUser(FastHttpUser):  # type: ignore[misc]  # locust is not installed for mypy
@@ -104,50 +84,33 @@ class SchedulerUser(FastHttpUser):  # type: ignore[misc]  # locust is not instal
 
     def on_start(self) -> None:
         options = self.environment.parsed_options
-        self._cluster = _shared(cluster_of(options))
+        cluster = _cluster(options.nodes)
         self._rng = random.Random(id(self))
         self._serial = self._rng.randrange(2**24)
-        self._names = self._cluster.names
-        self._nodes: dict[str, bytes] = {}
-        if options.mode == "nodes":
-            fat = (self._cluster.node(index, fat=True) for index in range(len(self._names)))
-            self._nodes = {name: go_json(node) for name, node in zip(self._names, fat, strict=True)}
+        self._names = cluster.names
         self._orders = [self._rng.sample(self._names, len(self._names)) for _ in range(ORDERS)]
-        listed = [each["metadata"]["name"] for each in self._cluster.runtime_classes()]
-        self._classes = pod_classes(self._rng, listed, options.share_with_class)
-        self._pause = 1 / options.pods_per_second if options.pods_per_second else 0.0
+        self._classes = [each["metadata"]["name"] for each in cluster.runtime_classes()]
 
     def schedule(self) -> None:
         """One pod."""
-        began = time.monotonic()
         self._serial += 1
-        runtime_class = next(self._classes)
+        has_class = self._rng.random() < _SHARE_WITH_CLASS
+        runtime_class = self._rng.choice(self._classes) if has_class else ""
         asked = self._rng.choice(self._orders)
         body = go_json(pod(self._serial, runtime_class))
         passed = self._filter(body, asked)
         # kube-scheduler does not score when there is nothing to choose from.
         if len(passed) > 1:
             self._prioritize(body, passed)
-        if self._serial % self.environment.parsed_options.preempt_every == 0:
+        if self._serial % _PREEMPT_EVERY == 0:
             self._preempt(body)
-        time.sleep(max(0.0, self._pause - (time.monotonic() - began)))
-
-    def _body(self, pod: bytes, names: list[str]) -> bytes:
-        if self._nodes:
-            return nodes_body(pod, [self._nodes[name] for name in names])
-        return names_body(pod, names)
 
     def _filter(self, pod: bytes, asked: list[str]) -> list[str]:
-        answer = self._ask("filter", self._body(pod, asked), len(asked))
-        if answer is None:
-            return []
-        if self._nodes:
-            return [node["metadata"]["name"] for node in answer["Nodes"]["items"]]
-        passed: list[str] = answer["NodeNames"]
-        return passed
+        answer = self._ask("filter", names_body(pod, asked), len(asked))
+        return [] if answer is None else answer["NodeNames"]
 
     def _prioritize(self, pod: bytes, names: list[str]) -> None:
-        self._ask("prioritize", self._body(pod, names), len(names))
+        self._ask("prioritize", names_body(pod, names), len(names))
 
     def _preempt(self, pod: bytes) -> None:
         names = sorted(self._rng.sample(self._names, min(_VICTIM_NODES, len(self._names))))
@@ -155,48 +118,21 @@ class SchedulerUser(FastHttpUser):  # type: ignore[misc]  # locust is not instal
         self._ask("preempt", preempt_body(pod, names, victims), len(names))
 
     def _ask(self, verb: str, body: bytes, nodes: int) -> Any:
-        """The answer; None after a failure, which locust has noted.
-
-        While the service is down, which shows as a refused connection, it is asked again, as
-        kube-scheduler tries a pod again.
-        """
-        end = time.monotonic() + self.environment.parsed_options.down_seconds
-        while True:
-            try:
-                return self._ask_once(verb, body, nodes, may_be_down=time.monotonic() < end)
-            except ConnectionRefusedError:
-                time.sleep(_AGAIN_SECONDS)
-
-    def _ask_once(self, verb: str, body: bytes, nodes: int, *, may_be_down: bool) -> Any:
-        """Raises ConnectionRefusedError."""
+        """The answer; None after a failure, which locust has noted."""
         path = f"/{verb}"
         with self.client.post(path, data=body, headers=_JSON, catch_response=True) as response:
-            # An answer has no such attribute.
-            error = getattr(response, "error", None)
-            if may_be_down and isinstance(error, ConnectionRefusedError):
-                response.request_meta["name"] = DOWN
-                response.success()
-                raise error
             if response.status_code != 200:
                 response.failure(f"status {response.status_code}: {response.text[:100]}")
                 return None
             answer = orjson.loads(response.content)
-            accounted = _accounted(verb, answer)
-            # Of all verbs only the filter says something about every node.
-            if accounted != nodes if verb == "filter" else accounted > nodes:
-                response.failure(f"{accounted} nodes in the answer, {nodes} asked about")
-                return None
+            if verb == "filter":  # which says something about every node
+                told = len(answer["NodeNames"]) + len(answer["FailedAndUnresolvableNodes"])
+                if told != nodes:
+                    response.failure(f"{told} nodes in the answer, {nodes} asked about")
+                    return None
             return answer
 
     tasks = (schedule,)
-
-
-def _accounted(verb: str, answer: Any) -> int:
-    """How many nodes an answer says something about."""
-    if verb != "filter":
-        return len(answer)
-    passed = answer["NodeNames"] if answer["Nodes"] is None else answer["Nodes"]["items"]
-    return len(passed) + len(answer["FailedAndUnresolvableNodes"])
 
 
 class ProbeUser(FastHttpUser):  # type: ignore[misc]  # locust is not installed for mypy
@@ -223,19 +159,11 @@ class _Attacker(User):  # type: ignore[misc]  # locust is not installed for mypy
     def on_start(self) -> None:
         options = self.environment.parsed_options
         address = _address(self.host or self.environment.host)
-        ops_address = _address(options.ops_host) if options.ops_host else None
-        self._target = Target(address, options.max_body_bytes, ops_address)
-        possible = {
-            attack: often
-            for attack, often in self.attacks.items()
-            if ops_address or attack not in NEED_OPS
-        }
-        self._possible, self._often = list(possible), list(possible.values())
+        self._target = Target(address, options.max_body_bytes)
         self._rng = random.Random(id(self))
-        self._pause = 1 / options.attacks_per_second
 
     def attack(self) -> None:
-        chosen: Attack = self._rng.choices(self._possible, self._often)[0]
+        (chosen,) = self._rng.choices(list(self.attacks), list(self.attacks.values()))
         began = time.perf_counter()
         error: Exception | None = None
         try:
@@ -250,7 +178,7 @@ class _Attacker(User):  # type: ignore[misc]  # locust is not installed for mypy
             exception=error,
             context={},
         )
-        time.sleep(self._pause)
+        time.sleep(1 / _ATTACKS)
 
     tasks = (attack,)
 
@@ -270,10 +198,3 @@ class SlowUser(_Attacker):
     """Half-sent, drop by drop, silent or reading nothing: one connection is always held."""
 
     attacks = SLOW
-
-
-class CrowdUser(_Attacker):
-    """A thousand silent connections."""
-
-    fixed_count = 1
-    attacks = CROWDS

@@ -24,7 +24,10 @@ _LISTENING: Final = re.compile(r"listening on http://(127\.0\.0\.1):(\d+)")
 _OPS: Final = re.compile(r"probes and metrics on http://(127\.0\.0\.1):(\d+)")
 
 _PROPORTIONAL: Final = re.compile(r"^Pss:\s+(\d+) kB$", re.MULTILINE)
-_SWITCHES: Final = re.compile(r"^(?:non)?voluntary_ctxt_switches:\s*(\d+)$", re.MULTILINE)
+_PEAK: Final = re.compile(r"VmHWM:\s+(\d+) kB")
+
+#: Without the compiled part.
+_PURE_PYTHON: Final = "RUNTIMECLASS_EXTENDER_PURE_PYTHON"
 
 Address = tuple[str, int]
 
@@ -55,33 +58,31 @@ class Usage:
 
 def memory_of(*pids: int) -> int:
     """The memory of processes together, bytes: what they share is counted once (Pss)."""
-    return sum(
-        1024 * int(size)
-        for pid in pids
-        for size in _PROPORTIONAL.findall(Path(f"/proc/{pid}/smaps_rollup").read_text())
-    )
+    return _bytes(pids, "smaps_rollup", _PROPORTIONAL)
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """What a process has done since it began, all of its threads that still run taken together.
+def peak_of(*pids: int) -> int:
+    """The most memory that each of them has had so far, added up, bytes."""
+    return _bytes(pids, "status", _PEAK)
 
-    Processor seconds are the scheduler's own (schedstat, nanoseconds), not ticks of a hundredth.
-    switches are context switches, voluntary and other.
+
+def _bytes(pids: Sequence[int], file: str, pattern: re.Pattern[str]) -> int:
+    """The sum over processes of a line of a file in /proc."""
+    texts = (Path(f"/proc/{pid}/{file}").read_text() for pid in pids)
+    return sum(1024 * int(size) for text in texts for size in pattern.findall(text))
+
+
+def seconds_of(*pids: int) -> float:
+    """Processor seconds of processes since they began, of all threads that still run.
+
+    They are the scheduler's own (schedstat, nanoseconds), not ticks of a hundredth. Raises OSError
+    once a process is gone.
     """
-
-    seconds: float
-    switches: int
-
-    @classmethod
-    def of(cls, pid: int) -> "Effort":
-        """Raises OSError once the process is gone."""
-        nanoseconds = switches = 0
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
-                nanoseconds += int((task / "schedstat").read_text().split()[0])
-                switches += sum(map(int, _SWITCHES.findall((task / "status").read_text())))
-        return cls(nanoseconds / 1e9, switches)
+    nanoseconds = 0
+    for task in (task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            nanoseconds += int((task / "schedstat").read_text().split()[0])
+    return nanoseconds / 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,27 +138,13 @@ def program() -> str:
     return str(Path(sys.executable).with_name("runtimeclass-extender"))
 
 
-def serve_command(manifests: Path, *flags: str) -> list[str]:
-    """The service, as a user of this Python environment starts it."""
-    bind = ["--bind", "127.0.0.1:0"]
-    return [program(), "serve", *bind, "--manifests", str(manifests), *flags]
-
-
-def webhook_command(manifests: Path, *flags: str) -> list[str]:
-    """The admission webhook, as a user of this Python environment starts it."""
-    bind = ["--bind", "127.0.0.1:0"]
-    return [program(), "webhook", *bind, "--manifests", str(manifests), *flags]
-
-
-def plain_command(manifests: Path) -> list[str]:
-    return [sys.executable, "-m", "loadtest.plain", "--manifests", str(manifests)]
+def command(name: str, manifests: Path, *flags: str) -> list[str]:
+    """serve or webhook, as a user of this Python environment starts it."""
+    return [program(), name, "--bind", "127.0.0.1:0", "--manifests", str(manifests), *flags]
 
 
 def floor_command() -> list[str]:
     return [sys.executable, "-m", "loadtest.floor"]
-
-
-_PURE_PYTHON: Final = "RUNTIMECLASS_EXTENDER_PURE_PYTHON"
 
 
 def _environment() -> dict[str, str]:
@@ -170,19 +157,15 @@ def _environment() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running(
-    name: str, command: Sequence[str], out: Path = OUT, *, pure: bool = False
-) -> Iterator[Server]:
-    """Start a server, wait until it is ready, stop it at the end. Raises ServerError.
-
-    pure: without the compiled part.
-    """
+def running(name: str, words: Sequence[str], out: Path = OUT) -> Iterator[Server]:
+    """Start a server, wait until it is ready, stop it at the end. Raises ServerError."""
     log = out / "logs" / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as stderr:
         began = time.monotonic()
-        environment = _environment() | ({_PURE_PYTHON: "1"} if pure else {})
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=stderr, stderr=stderr)
+        process = subprocess.Popen(
+            words, cwd=ROOT, env=_environment(), stdout=stderr, stderr=stderr
+        )
         try:
             address = _await_ready(process, log, began + START_SECONDS)
             started_in = time.monotonic() - began
@@ -195,13 +178,13 @@ def _await_ready(process: subprocess.Popen[bytes], log: Path, deadline: float) -
     address: Address | None = None
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise ServerError(f"{log}: ended with exit code {process.returncode}: {_tail(log)}")
+            raise ServerError(f"{log}: ended with exit code {process.returncode}: {tail(log)}")
         if address is None:
             address = _address(_LISTENING, log)
         elif is_ready(address):
             return address
         time.sleep(_POLL_SECONDS)
-    raise ServerError(f"{log}: not ready in time: {_tail(log)}")
+    raise ServerError(f"{log}: not ready in time: {tail(log)}")
 
 
 def _address(pattern: re.Pattern[str], log: Path) -> Address | None:
@@ -213,7 +196,7 @@ def url(address: Address) -> str:
     return f"http://{address[0]}:{address[1]}"
 
 
-def _tail(log: Path) -> str:
+def tail(log: Path) -> str:
     lines = log.read_text(errors="replace").splitlines()
     return lines[-1] if lines else "(no output)"
 

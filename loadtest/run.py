@@ -1,426 +1,305 @@
-"""The load test: the service under a scheduler, probes and hostile clients, and its limits.
+"""The load test: will the service hold under a scheduler, probes and hostile clients?
 
     make loadtest        or        python -m loadtest.run --run-time 600 --hostile-users 12
 
-Starts the service on a generated cluster (or takes --host), runs locust, prints tables and writes
-HTML reports, CSV and a plot into loadtest/out/. Exit code 1 when a limit is broken.
+Starts the service on a generated cluster and has locust play its clients. The hostile ones come
+for a while, so that memory finds its level, go, and come again for --run-time. One client of our
+own asks the filter all the time: its requests before and after are held against those beside
+hostile clients. Prints tables and a verdict for each limit; writes loadtest.md and locust's reports
+into loadtest/out/. Exit code 1 when a limit is broken.
 """
 
 import argparse
 import contextlib
 import json
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import mean
 from typing import Final
-from urllib.parse import urlsplit
 
-from extender.http.service import DEFAULT_MAX_BODY_BYTES
+from extender.http.limits import DEFAULT_MAX_BODY_BYTES
 from loadtest import arguments, tables
-from loadtest.bodies import names_body, pod
-from loadtest.generator import HALF_CLASS, ClusterSpec, add_cluster_flags, cluster_of, go_json
+from loadtest.arguments import say
+from loadtest.cases import HALF, NAMES, Asker, Case
+from loadtest.comparing import quiet_collector
+from loadtest.generator import Cluster, ClusterSpec
+from loadtest.hostile import Target, UnexpectedError, send_largest
+from loadtest.judging import Limit, environment_line, exit_code, lines
 from loadtest.processes import (
     ROOT,
     Server,
     ServerError,
     Usage,
+    command,
     is_ready,
+    peak_of,
     running,
-    serve_command,
     url,
 )
-from loadtest.progress import Progress
-from loadtest.restarting import Restarts, free_address
+from loadtest.shipped import shipped
 from loadtest.timing import Client, percentile
-from loadtest.watching import Watch, await_usage, server_errors
+from loadtest.watching import at_rest, server_errors
 
-VERBS: Final = ("filter", "prioritize", "preempt")
+#: What kube-scheduler offers of 5,000 nodes.
+_ASKED: Final = 500
 
-#: The service's, in the runs that start it: small enough to go over it often.
-MAX_BODY_BYTES: Final = 64 * 2**20
+_SCHEDULER: Final = ("SchedulerUser", "ProbeUser")
+_HOSTILE: Final = ("HostileUser", "SlowUser")
 
-#: Started one by one, as they are first needed: for pages, for large bodies, for metrics.
-_POOL_THREADS: Final = 8 + 2 + 1
-_SPARE_DESCRIPTORS: Final = 2
-#: What is left of hostile connections is cut off after 10 s, and memory is returned every 10 s.
-_RELEASE_SECONDS: Final = 20.0
-#: Until then the allocator finds its size.
-_WARM_SHARE: Final = 0.25
-_WARM_SECONDS: Final = 10.0
-_WARM_REQUESTS: Final = 20
-_WARM_CLIENTS: Final = 16
-
-_HOSTILE: Final = ("HostileUser", "SlowUser", "CrowdUser")
+#: Of the run, without hostile clients; seconds.
+_BASELINE_SHARE: Final = 0.25
+_BASELINE_LEAST: Final = 5.0
+_BASELINE_MOST: Final = 30.0
+_WARM_SECONDS: Final = 15
+#: Until locust's users are there, or gone.
 _LOCUST_SECONDS: Final = 60
+_START_SECONDS: Final = 3.0
 
-#: How long a restart may take, after which requests that can't connect count as lost.
-DOWN_SECONDS: Final = 60
+#: Threads that are started as they are first needed: for pages, those of --ops-bind, large bodies,
+#: and metrics.
+_POOL_THREADS: Final = 8 + 2 + 1 + 1
+_SPARE_DESCRIPTORS: Final = 2
 
-Times = Mapping[str, Sequence[float]]
+#: kube-scheduler's own work for a pod takes some milliseconds.
+_PAUSE_SECONDS: Final = 0.005
+
+#: Hostile clients may add so much to the p99 of a filter, and to the memory at rest.
+_MOST_ADDED_MS: Final = 50.0
+_MOST_GROWTH_MIB: Final = 16.0
+
+_HEAD: Final = ("request", "count", "failed", "per s", "p50 ms", "p99 ms", "max ms")
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """What locust's users saw: milliseconds of each request and number of failures, by name."""
 
-    times: Times
+    times: Mapping[str, Sequence[float]]
     failures: Mapping[str, int]
     seconds: float
 
-    def p99(self, name: str) -> float:
-        return percentile(self.times[name], 99)
-
-    def rows(self) -> list[tuple[str, ...]]:
-        return [
-            (
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        for name, times in sorted(self.times.items()):
+            points = (percentile(times, 50), percentile(times, 99), max(times))
+            yield (
                 name,
                 f"{len(times):,}",
                 str(self.failures[name]),
                 f"{len(times) / self.seconds:.1f}",
-                tables.milliseconds(percentile(times, 50)),
-                tables.milliseconds(percentile(times, 99)),
-                tables.milliseconds(max(times)),
+                *map(tables.milliseconds, points),
             )
-            for name, times in sorted(self.times.items())
-            if times
-        ]
 
 
-def _warm_up(server: Server, flags: argparse.Namespace) -> None:
-    """Have the memory grow to what some clients at a time take."""
-    names = cluster_of(flags).names
-    body = names_body(go_json(pod(0, HALF_CLASS)), names)
+class Locust:
+    """Some kinds of users in a process of their own, lest they slow others' measuring down."""
 
-    def ask(_: int) -> None:
-        with Client(server.address) as client:
-            for _ in range(_WARM_REQUESTS):
-                client.ask("filter", body)
+    def __init__(self, name: str, flags: argparse.Namespace, server: Server) -> None:
+        assert server.ops_address is not None
+        self._name, self._flags = name, flags
+        self._times: Path = flags.out / "logs" / f"{name}.times.json"
+        self._options = {
+            "--host": url(server.address),
+            "--ops-host": url(server.ops_address),
+            "--stop-timeout": 15,
+            "--exit-code-on-error": 0,
+            "--csv": flags.out / name,
+            "--html": flags.out / f"{name}.html",
+            "--times": self._times,
+            "--nodes": flags.nodes,
+            "--max-body-bytes": DEFAULT_MAX_BODY_BYTES,
+        }
 
-    with ThreadPoolExecutor(_WARM_CLIENTS) as pool:
-        list(pool.map(ask, range(_WARM_CLIENTS)))
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """Something the run must keep to."""
-
-    text: str
-    kept: bool
-
-    def __str__(self) -> str:
-        return f"{'ok    ' if self.kept else 'BROKEN'}  {self.text}"
-
-
-class LoadTest:
-    """Runs locust against a host, one process for each kind of user.
-
-    Hostile users have a process of their own, lest they slow the scheduler's measuring down.
-    """
-
-    def __init__(
-        self, flags: argparse.Namespace, host: str, ops_host: str, progress: Progress
-    ) -> None:
-        self._flags = flags
-        self._host = host
-        self._ops_host = ops_host
-        self._progress = progress
-
-    def run(self, name: str, seconds: int, hostile_users: int) -> Load:
-        """Raises ServerError when locust fails."""
-        self._progress.say(f"{name}: {seconds} s, {hostile_users} hostile users")
-        flags = self._flags
-        users = ["SchedulerUser", "ProbeUser"]
-        started = [self._locust(f"{name}-scheduler", flags.users + 1, seconds, users)]
-        if hostile_users:
-            started.append(self._locust(f"{name}-hostile", hostile_users + 1, seconds, _HOSTILE))
+    @contextlib.contextmanager
+    def running(self, users: int, kinds: Sequence[str]) -> Iterator[None]:
+        """Users until the block ends. Raises ServerError when locust fails."""
+        self._times.unlink(missing_ok=True)
+        options = self._options | {"--users": users, "--spawn-rate": users}
+        words = [sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py"]
+        words += ["--headless", "--only-summary"]
+        words += [str(word) for pair in options.items() for word in pair] + list(kinds)
+        with (self._flags.out / "logs" / f"{self._name}.log").open("wb") as log:
+            process = subprocess.Popen(words, cwd=ROOT, stdout=log, stderr=log)
+        self._began = time.monotonic()
         try:
-            for process, _ in started:
-                process.wait(seconds + _LOCUST_SECONDS)
+            yield
+            self._seconds = time.monotonic() - self._began
+            process.send_signal(signal.SIGTERM)
+            process.wait(_LOCUST_SECONDS)
         except subprocess.TimeoutExpired:
             raise ServerError("locust did not end in time") from None
         finally:
-            for process, _ in started:
-                process.kill()
-                process.wait()
-        return self._load([times for _, times in started], seconds)
+            process.kill()
+            process.wait()
 
-    def _locust(
-        self, name: str, users: int, seconds: int, kinds: Sequence[str]
-    ) -> tuple[subprocess.Popen[bytes], Path]:
-        flags, out = self._flags, self._flags.out
-        times: Path = out / "logs" / f"{name}.times.json"
-        times.unlink(missing_ok=True)
-        options = {
-            "--host": self._host,
-            "--users": users,
-            "--spawn-rate": users,
-            "--run-time": f"{seconds}s",
-            "--stop-timeout": 15,
-            "--exit-code-on-error": 0,
-            "--csv": out / name,
-            "--html": out / f"{name}.html",
-            "--times": times,
-            "--nodes": flags.nodes,
-            "--shapes": flags.shapes,
-            "--runtimeclasses": flags.runtimeclasses,
-            "--seed": flags.seed,
-            "--share-with-class": flags.share_with_class,
-            "--mode": flags.mode,
-            "--pods-per-second": flags.pods_per_second,
-            "--max-body-bytes": flags.max_body_bytes,
-        }
-        if self._ops_host:
-            options["--ops-host"] = self._ops_host
-        if flags.restart_every:
-            options["--down-seconds"] = DOWN_SECONDS
-        command = [sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py"]
-        command += ["--headless", "--only-summary"]
-        command += [str(word) for pair in options.items() for word in pair] + list(kinds)
-        with (out / "logs" / f"{name}.log").open("wb") as log:
-            return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log), times
-
-    def _load(self, files: Sequence[Path], seconds: float) -> Load:
-        times: dict[str, list[float]] = {}
-        failures: dict[str, int] = {}
-        for file in files:
-            if not file.exists():
-                raise ServerError(f"locust wrote no times; see {self._flags.out}/logs")
-            for name, found in json.loads(file.read_bytes()).items():
-                times[name] = found["milliseconds"]
-                failures[name] = found["failures"]
-        if "filter" not in times:
-            raise ServerError(f"no filter request was made; see {self._flags.out}/logs")
-        return Load(times, failures, seconds)
+    def load(self) -> Load:
+        """Of the last run. Raises ServerError."""
+        if not self._times.exists():
+            raise ServerError(f"locust wrote no times; see {self._flags.out}/logs")
+        found = json.loads(self._times.read_bytes())
+        return Load(
+            {name: each["milliseconds"] for name, each in found.items()},
+            {name: each["failures"] for name, each in found.items()},
+            self._seconds,
+        )
 
 
-class _Service:
-    """The service on generated nodes, on the same ports each time that it is started.
+@dataclass(slots=True)
+class Series:
+    """Milliseconds of requests."""
 
-    watches has a watch of each process, in their order.
+    took: list[float] = field(default_factory=list)
+    failed: int = 0
+
+    @property
+    def p99(self) -> float:
+        return percentile(self.took, 99)
+
+
+def ask(server: Server, bodies: Iterator[bytes], seconds: float) -> Series:
+    """Ask the filter for so long. Raises OSError when no answer comes."""
+    series, end = Series(), time.monotonic() + seconds
+    with Client(server.address) as client, quiet_collector():
+        while time.monotonic() < end:
+            answer = client.time("filter", next(bodies))
+            series.took.append(1000 * answer.seconds)
+            series.failed += answer.status != 200
+            time.sleep(_PAUSE_SECONDS)
+    return series
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The loads of scheduler and hostile users; our own requests before, beside and after these.
+
+    idle: before the first request; warm: once hostile clients have come and gone; rest: at the end.
+    peak: also of the largest bodies of all kinds, sent by two clients at once.
     """
 
-    def __init__(self, flags: argparse.Namespace, manifest: Path) -> None:
-        cluster_of(flags).write_manifest(manifest)
-        bind, ops_bind = free_address(), free_address()
-        options = ["--max-body-bytes", str(flags.max_body_bytes)]
-        options += ["--bind", "{}:{}".format(*bind), "--ops-bind", "{}:{}".format(*ops_bind)]
-        self._command = serve_command(manifest, *options)
-        self._out = flags.out
-        self.watches: list[Watch] = []
+    loads: Sequence[Load]
+    before: Series
+    beside: Series
+    after: Series
+    idle: Usage
+    warm: Usage
+    rest: Usage
+    peak: int
+    errors: int
 
-    @contextlib.contextmanager
-    def start(self) -> Iterator[Server]:
-        name = f"service-{len(self.watches)}" if self.watches else "service"
-        with running(name, self._command, self._out) as server, Watch(server.worker) as watch:
-            self.watches.append(watch)
-            yield server
+    def limits(self) -> Iterator[Limit]:
+        failed = sum(sum(load.failures.values()) for load in self.loads)
+        failed += sum(each.failed for each in (self.before, self.beside, self.after))
+        yield Limit(f"failures: {failed}, limit 0", failed == 0)
+        yield Limit(f"answers that tell of a fault (500): {self.errors}", self.errors == 0)
+        added = max(0.0, self.beside.p99 - max(self.before.p99, self.after.p99))
+        yield Limit(
+            f"hostile clients add {added:.1f} ms to the p99 of a filter of {_ASKED} names,"
+            f" limit {_MOST_ADDED_MS:g} ms",
+            added <= _MOST_ADDED_MS,
+        )
+        growth = (self.rest.rss - self.warm.rss) / 2**20
+        yield Limit(
+            f"memory at rest: {self.rest.rss / 2**20:.0f} MiB, {growth:+.1f} MiB since hostile"
+            f" clients came first, limit {_MOST_GROWTH_MIB:g} MiB",
+            growth <= _MOST_GROWTH_MIB,
+        )
+        most = shipped("limits", "memory")
+        text = f"memory at the most: {self.peak / 2**20:.0f} MiB, shipped limit {most / 2**20:.0f}"
+        yield Limit(f"{text} MiB", self.peak <= most)
+        for name, spare, idle, rest in (
+            ("threads", _POOL_THREADS, self.idle.threads, self.rest.threads),
+            ("descriptors", _SPARE_DESCRIPTORS, self.idle.descriptors, self.rest.descriptors),
+        ):
+            text = f"{name} at rest: {rest} ({idle} at first), limit {idle + spare}"
+            yield Limit(text, rest <= idle + spare)
 
-
-def load_limits(load: Load, flags: argparse.Namespace) -> list[Limit]:
-    """A service that is stopped has no good answer for who is hostile: that is not judged."""
-    judged = VERBS if flags.restart_every else load.failures
-    failed = sum(load.failures.get(name, 0) for name in judged)
-    whose = " of the scheduler's requests" if flags.restart_every else ""
-    limits = [Limit(f"failures{whose}: {failed}, limit 0", failed == 0)]
-    for verb in VERBS:
-        if verb in load.times:
-            p99 = load.p99(verb)
-            text = f"{verb} p99: {p99:.1f} ms, limit {flags.max_p99_ms:g} ms"
-            limits.append(Limit(text, p99 <= flags.max_p99_ms))
-    return limits
-
-
-def usage_limits(idle: Usage, warm: Usage, after: Usage, flags: argparse.Namespace) -> list[Limit]:
-    """idle: before the first request; warm: with a quarter of the run over; after: at rest."""
-    growth = (after.rss - warm.rss) / 2**20
-    memory = f"memory: {warm.rss / 2**20:.0f} MiB warm, {growth:+.1f} MiB since, "
-    judged = flags.run_time * _WARM_SHARE >= _WARM_SECONDS
-    memory += f"limit {flags.max_growth_mib:g} MiB" if judged else "too short a run to judge"
-    threads, descriptors = idle.threads + _POOL_THREADS, idle.descriptors + _SPARE_DESCRIPTORS
-    return [
-        Limit(memory, growth <= flags.max_growth_mib or not judged),
-        Limit(
-            f"threads at rest: {after.threads} ({idle.threads} at first), limit {threads}",
-            after.threads <= threads,
-        ),
-        Limit(
-            f"descriptors at rest: {after.descriptors} ({idle.descriptors} at first), "
-            f"limit {descriptors}",
-            after.descriptors <= descriptors,
-        ),
-    ]
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        yield ("filter of 500 names", "count", "p50 ms", "p99 ms", "max ms")
+        for name, series in (
+            ("before hostile clients", self.before),
+            ("beside them", self.beside),
+            ("after", self.after),
+        ):
+            points = (percentile(series.took, 50), series.p99, max(series.took))
+            yield (name, f"{len(series.took):,}", *map(tables.milliseconds, points))
 
 
-def _print_load(load: Load) -> None:
-    head = ("request", "count", "failed", "per s", "p50 ms", "p99 ms", "max ms")
-    print(tables.terminal([head, *load.rows()]))
-    print()
-
-
-def _own_service(flags: argparse.Namespace, progress: Progress) -> list[Limit]:
-    """Start the service, load it, and look at what it holds on to."""
-    progress.say("starting the service")
+def measure(flags: argparse.Namespace) -> Measured:
+    """Raises ServerError, OSError, UnexpectedError."""
+    cluster = Cluster(ClusterSpec(flags.nodes))
+    bodies = Asker(cluster).bodies(Case("filter", NAMES, HALF, min(_ASKED, flags.nodes)))
+    quiet = min(_BASELINE_MOST, max(_BASELINE_LEAST, _BASELINE_SHARE * flags.run_time))
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        service = _Service(flags, Path(folder) / "cluster.json")
-        restarts = stack.enter_context(Restarts(service.start, flags.restart_every))
-        first = restarts.server
-        assert first.ops_address is not None
-        # Both event loops are there now.
-        is_ready(first.ops_address)
-        idle = Usage.of(first.worker)
-        test = LoadTest(flags, url(first.address), url(first.ops_address), progress)
-        _warm_up(first, flags)
-        limits = _loaded(test, flags)
-        restarts.end()
-        server, warm = restarts.server, service.watches[-1].settled(_WARM_SHARE)
-        after = await_usage(
-            server.worker,
-            lambda now: all(limit.kept for limit in usage_limits(idle, warm, now, flags)),
-            _RELEASE_SECONDS,
-        )
-        errors = server_errors(first.ops_address)
-    _plot(service.watches, flags)
-    if flags.restart_every:
-        limits.append(_restarted(restarts))
-    return [
-        *limits,
-        *usage_limits(idle, warm, after, flags),
-        Limit(f"answers that tell of a fault (500): {errors}, limit 0", errors == 0),
-    ]
-
-
-def _restarted(restarts: Restarts) -> Limit:
-    text = f"{len(restarts.down)} restarts"
-    if restarts.down:
-        text += f", each down for {mean(restarts.down):.1f} s, {max(restarts.down):.1f} s at most"
-    return Limit(f"{text}; {restarts.error}" if restarts.error else text, not restarts.error)
-
-
-def _check_host(flags: argparse.Namespace) -> None:
-    """Whether a service answers there that has the same nodes. Raises ServerError, OSError."""
-    parts = urlsplit(flags.host)
-    name = cluster_of(flags).names[-1]
-    try:
-        with Client((parts.hostname or "", parts.port or 80)) as client:
-            answer = client.ask("filter", names_body(go_json(pod(0, HALF_CLASS)), [name]))
-    except OSError as error:
-        raise ServerError(f"--host {flags.host}: {error}") from None
-    if answer.status != 200 or b"not yet known" in answer.body or b"not found" in answer.body:
-        raise ServerError(
-            f"--host {flags.host}: no service with the cluster that is asked about; start it with "
-            f"--manifests FILE of: python -m loadtest.generator --nodes {flags.nodes} --out FILE"
-        )
-
-
-def _loaded(test: LoadTest, flags: argparse.Namespace) -> list[Limit]:
-    load = test.run("loadtest", flags.run_time, flags.hostile_users)
-    _print_load(load)
-    return load_limits(load, flags)
-
-
-def _plot(watches: Sequence[Watch], flags: argparse.Namespace) -> None:
-    from loadtest.plots import plot_usage
-
-    samples = [(each.at, each.usage) for watch in watches for each in watch.since(watches[0])]
-    plot_usage(samples, flags.out / "loadtest-usage.png")
+        manifest = Path(folder) / "cluster.json"
+        cluster.write_manifest(manifest)
+        say("starting the service")
+        words = command("serve", manifest, "--ops-bind", "127.0.0.1:0")
+        server = stack.enter_context(running("loadtest", words, flags.out))
+        assert server.ops_address is not None
+        # Both listeners are there now.
+        is_ready(server.ops_address)
+        idle = Usage.of(server.worker)
+        scheduler = Locust("loadtest-scheduler", flags, server)
+        hostile = Locust("loadtest-hostile", flags, server)
+        users, attackers = flags.users + 1, flags.hostile_users
+        say(f"warming up: {_WARM_SECONDS} s with hostile clients")
+        with scheduler.running(users, _SCHEDULER), hostile.running(attackers, _HOSTILE):
+            time.sleep(_WARM_SECONDS)
+        say("waiting until memory is returned")
+        warm = at_rest(server.worker)
+        with scheduler.running(users, _SCHEDULER):
+            say(f"{quiet:.0f} s without hostile clients")
+            time.sleep(_START_SECONDS)
+            before = ask(server, bodies, quiet)
+            say(f"{flags.run_time} s with {flags.hostile_users} hostile clients")
+            with hostile.running(attackers, _HOSTILE):
+                time.sleep(_START_SECONDS)
+                beside = ask(server, bodies, flags.run_time)
+            say(f"{quiet:.0f} s without hostile clients")
+            time.sleep(_START_SECONDS)
+            after = ask(server, bodies, quiet)
+        say("waiting until memory is returned")
+        rest = at_rest(server.worker)
+        say("sending the largest bodies of all kinds, two at once")
+        send_largest(Target(server.address, DEFAULT_MAX_BODY_BYTES))
+        peak = peak_of(server.process.pid, server.worker)
+        loads, errors = (scheduler.load(), hostile.load()), server_errors(server.ops_address)
+        return Measured(loads, before, beside, after, idle, warm, rest, peak, errors)
 
 
 def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = arguments.parser("run", "Put the service under load and check its limits.")
-    add_cluster_flags(parser, 5_000)
-    add, some, count, number = (
-        parser.add_argument,
-        arguments.at_least_one,
-        arguments.count,
-        arguments.number,
-    )
-    add("--run-time", type=some, default=60, metavar="SECONDS", help="of the load")
-    add("--users", type=some, default=1, metavar="N", help="schedulers")
-    add(
-        "--hostile-users",
-        type=count,
-        default=2,
-        metavar="N",
-        help="half of them slow, and a crowd",
-    )
-    add("--share-with-class", type=number(0, 1), default=0.1, metavar="X", help="of the pods")
-    add("--mode", choices=("names", "nodes"), default="names", help="what the scheduler sends")
-    add(
-        "--pods-per-second",
-        type=number(0),
-        default=0.0,
-        metavar="X",
-        help="per scheduler; 0: full speed",
-    )
-    add(
-        "--host",
-        metavar="URL",
-        help="a service that runs already, on the manifest that loadtest.generator writes with the "
-        "same flags; its memory, threads and descriptors are not judged",
-    )
-    add("--ops-host", default="", metavar="URL", help="that service's --ops-bind, if it has one")
-    add(
-        "--max-body-bytes",
-        type=some,
-        metavar="N",
-        help="the service's limit (default: 64 MiB; with --host serve's default)",
-    )
-    add(
-        "--restart-every",
-        type=number(1),
-        metavar="SECONDS",
-        help="stop the service (SIGTERM) and start it again, while the scheduler tries again",
-    )
-    add("--max-p99-ms", type=number(0), default=50.0, metavar="MS", help="limit for each verb")
-    add(
-        "--max-growth-mib",
-        type=number(0),
-        default=16.0,
-        metavar="MIB",
-        help="limit for the worker's memory",
-    )
-    arguments.add_out(parser, "for reports")
-    flags = parser.parse_args(argv)
-    if flags.max_body_bytes is None:
-        flags.max_body_bytes = DEFAULT_MAX_BODY_BYTES if flags.host else MAX_BODY_BYTES
-    if flags.restart_every and flags.host:
-        parser.error("--restart-every: not with --host, which runs without this command")
-    if flags.ops_host and not flags.host:
-        parser.error("--ops-host goes with --host")
-    for flag, where in (("--host", flags.host), ("--ops-host", flags.ops_host)):
-        if where and urlsplit(where).scheme != "http":
-            parser.error(f"{flag} {where}: expected http://HOST:PORT")
-    try:
-        ClusterSpec(flags.nodes, flags.shapes, flags.runtimeclasses, flags.seed)
-    except ValueError as error:
-        parser.error(str(error))
-    return flags
+    for flag, default, help in (
+        ("--nodes", 5_000, "of the cluster"),
+        ("--run-time", 60, "seconds with hostile clients"),
+        ("--users", 1, "schedulers"),
+        ("--hostile-users", 2, "half of them slow"),
+    ):
+        parser.add_argument(
+            flag, type=arguments.at_least_one, default=default, metavar="N", help=help
+        )
+    return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     flags = _flags(argv)
-    with Progress() as progress:
-        try:
-            if flags.host:
-                _check_host(flags)
-                limits = _loaded(LoadTest(flags, flags.host, flags.ops_host, progress), flags)
-            else:
-                limits = _own_service(flags, progress)
-        except (ServerError, OSError) as error:
-            progress.note(f"loadtest: {error}")
-            return 1
-    for limit in limits:
-        print(limit)
-    if flags.host:
-        print("not judged with --host: memory, threads, descriptors, answers with 5xx")
-    print(f"reports: {flags.out}/*.html")
-    return 0 if all(limit.kept for limit in limits) else 1
+    try:
+        found = measure(flags)
+    except (ServerError, OSError, UnexpectedError) as error:
+        say(f"loadtest: {error}")
+        return 1
+    limits = list(found.limits())
+    users = [_HEAD, *(row for load in found.loads for row in load.rows())]
+    verdict = "\n".join(lines(limits))
+    written = f"```\n{verdict}\n```\n\n{environment_line()}"
+    (flags.out / "loadtest.md").write_text(f"{written}\n")
+    print("\n\n".join([tables.table(users), tables.table(list(found.rows())), written]))
+    return exit_code(limits)
 
 
 if __name__ == "__main__":

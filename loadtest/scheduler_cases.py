@@ -1,14 +1,13 @@
 """What the benchmark of kube-scheduler tries: kinds of pods, and what kube-scheduler is told."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from extender.admission.marking import AMOUNT
-from extender.objects import MARK
+from extender.admission.defaults import AMOUNT
+from extender.model.objects import MARK
 from loadtest import bodies
-from loadtest.generator import HALF_CLASS
+from loadtest.generator import HALF_CLASS, Cluster, ClusterSpec
 
 Json = dict[str, Any]
 
@@ -19,19 +18,25 @@ _QPS: Final = 10_000
 #: Of this much processor one fits on a node that has 64.
 _LARGE_CPU: Final = "40"
 
-#: The name of the service among the extenders that are compared.
+#: The service, it again with --reasons=unplaced, and the one of another checkout that it is
+#: compared with.
 SERVICE: Final = "service"
+UNPLACED: Final = "unplaced"
+OTHER: Final = "other"
 
 
 class Kind(StrEnum):
     """What pods there are.
 
+    WITH_CLASS: as the admission plugin leaves them. INSTEAD: with the tolerations of the class and
+    without its nodeSelector, so that the extender refuses half of the nodes.
     ONE_A_NODE: without a class, equal, and so large that each needs a node of its own, which is
     what kube-scheduler's OpportunisticBatching is for.
     """
 
     PLAIN = "no class"
     WITH_CLASS = "class"
+    INSTEAD = "class, no plugin"
     ONE_A_NODE = "one a node"
 
 
@@ -40,7 +45,7 @@ class Configuration:
     """What kube-scheduler is told of the extender; without verbs there is none.
 
     marked_only: managedResources. default_spread: PodTopologySpread has its default constraints
-    also for ONE_A_NODE. extender: the name of the one that is asked.
+    also for ONE_A_NODE. extender: SERVICE, UNPLACED or OTHER.
     """
 
     name: str
@@ -77,15 +82,23 @@ class Configuration:
         return document
 
 
+#: What the admission plugin merges into pods of HALF_CLASS.
+_SCHEDULING: Final[Json] = next(iter(Cluster(ClusterSpec(1)).runtime_classes()))["scheduling"]
+
+
 def pod(serial: int, kind: Kind, *, marked: bool) -> Json:
     """A pod of about 3 KB, as it is created."""
-    runtime_class = HALF_CLASS if kind is Kind.WITH_CLASS else ""
+    runtime_class = HALF_CLASS if kind in (Kind.WITH_CLASS, Kind.INSTEAD) else ""
     document = bodies.pod(serial, runtime_class)
     metadata, spec = document["metadata"], document["spec"]
     # Pods of one Deployment differ in their names alone.
     labels = {"app.kubernetes.io/name": "web", "pod-template-hash": "54cbfc6b8d"}
     created: Json = {"metadata": {"name": f"p{serial:06d}", "labels": labels}, "spec": spec}
     created["metadata"]["annotations"] = metadata["annotations"]
+    if kind is Kind.WITH_CLASS:
+        spec["nodeSelector"] = _SCHEDULING["nodeSelector"]
+    if runtime_class:
+        spec["tolerations"] = [*spec["tolerations"], *_SCHEDULING["tolerations"]]
     resources = spec["containers"][0]["resources"]
     if kind is Kind.ONE_A_NODE:
         resources["requests"]["cpu"] = _LARGE_CPU
@@ -111,6 +124,12 @@ ALL_NODES: Final = (
     Configuration("filter, preempt, 100 %", _WITH_PREEMPT, all_nodes=True),
     Configuration("all three verbs, 100 %", _ALL, all_nodes=True),
 )
+#: Reasons with each answer, and only with one that leaves no node.
+REFUSING: Final = (
+    ALL_NODES[0],
+    Configuration("filter, preempt, 100 %", _WITH_PREEMPT, all_nodes=True),
+    Configuration("--reasons=unplaced, 100 %", _WITH_PREEMPT, all_nodes=True, extender=UNPLACED),
+)
 #: That OpportunisticBatching is off is seen with any extender; by default no pod has a signature.
 BATCHES: Final = (
     NONE,
@@ -120,18 +139,19 @@ BATCHES: Final = (
 )
 
 
-def plan(also: Sequence[Configuration], *, quick: bool) -> list[tuple[Kind, Configuration]]:
+def plan(*, quick: bool) -> list[tuple[Kind, Configuration]]:
     """What is tried in each round."""
-    found = [(Kind.PLAIN, each) for each in (*CONFIGURATIONS, *also)]
-    found += [(Kind.WITH_CLASS, each) for each in (*CONFIGURATIONS, *also)]
+    found = [(kind, each) for kind in (Kind.PLAIN, Kind.WITH_CLASS) for each in CONFIGURATIONS]
     if not quick:
         found += [(Kind.PLAIN, each) for each in ALL_NODES]
-    return found + [(Kind.ONE_A_NODE, each) for each in BATCHES]
+        found += [(Kind.INSTEAD, each) for each in REFUSING]
+        found += [(Kind.ONE_A_NODE, each) for each in BATCHES]
+    return found
 
 
-def of_other(name: str) -> Configuration:
-    """Another extender, of which the filter is asked."""
-    return Configuration(f"filter of {name}", _FILTER, extender=name)
+def of_other(configuration: Configuration) -> Configuration:
+    """The same, with the other extender asked."""
+    return replace(configuration, name=f"{configuration.name} (other)", extender=OTHER)
 
 
 def base_of(configuration: Configuration) -> Configuration:

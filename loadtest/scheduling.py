@@ -10,14 +10,12 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from loadtest import processes
 from loadtest.generator import Cluster as MadeUp
-from loadtest.processes import Effort, Server, ServerError
-from loadtest.scheduler_cases import SERVICE, Configuration, Kind, pod
+from loadtest.processes import Server, ServerError, seconds_of, tail
+from loadtest.scheduler_cases import Configuration, Kind, pod
 from loadtest.timing import Client
 from tests.e2e.cluster import PODS, Cluster, Program, free_ports
 from tests.fakes.apiserver import NODES, RUNTIME_CLASSES
@@ -40,19 +38,10 @@ _SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 _DAY: Final = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class Extender:
-    """One that runs: where it listens, and the process that answers."""
-
-    url: str
-    process: int
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """What scheduling a lot of pods took; milliseconds are for a pod.
 
-    algorithm_ms: kube-scheduler's mean scheduling_algorithm_duration. requests: to the service.
+    algorithm_ms: kube-scheduler's mean scheduling_algorithm_duration. requests: to the extender.
     hinted: share of the pods whose node OpportunisticBatching knew.
     """
 
@@ -67,13 +56,10 @@ class Run:
 class Bench:
     """A control plane with nodes, on which one scheduler after the other is tried."""
 
-    def __init__(
-        self, cluster: Cluster, server: Server, others: Mapping[str, Extender] | None = None
-    ) -> None:
+    def __init__(self, cluster: Cluster, servers: Mapping[str, Server]) -> None:
+        """servers: by the names that configurations give them."""
         self._cluster = cluster
-        self._server = server
-        service = Extender(processes.url(server.address), server.answering)
-        self._extenders = {SERVICE: service, **(others or {})}
+        self._servers = servers
         # For as long as the bench: each thread keeps a connection of its own.
         self._pool = ThreadPoolExecutor(_CREATORS)
 
@@ -105,32 +91,34 @@ class Bench:
             self._delete_pods()
 
     def _schedule(self, configuration: Configuration, kind: Kind, pods: int) -> Run:
-        extender = self._extenders[configuration.extender]
+        server = self._servers[configuration.extender]
         (port,) = free_ports(1)
-        before = self._requests()
+        before = _requests(server)
         with self._cluster.kube_scheduler(
-            configuration.document(extender.url, kind),
+            configuration.document(processes.url(server.address), kind),
             "--v=2",
             "--authorization-always-allow-paths=/healthz,/metrics",
             port=port,
         ) as program:
-            watch = _Watch(program, extender.process)
+            watch = _Watch(program, server.answering)
             watch.until(round(pods * _WARM_UP))
-            begin = watch.efforts()
+            begin = watch.spent()
             watch.until(pods)
-            end = watch.efforts()
+            bound, scheduler, extender = (
+                last - first for first, last in zip(begin, watch.spent(), strict=True)
+            )
             metrics = self._metrics(port)
         times = watch.times[round(pods * _WARM_UP) :]
         # A handful of pods may all be bound between two looks.
-        counted = max(1, end.bound - begin.bound)
+        counted = max(1, bound)
         attempts = metrics.get("scheduler_scheduling_algorithm_duration_seconds_count", 0.0)
         algorithm = metrics.get("scheduler_scheduling_algorithm_duration_seconds_sum", 0.0)
         return Run(
             pods_per_second=(len(times) - 1) / (times[-1] - times[0]),
             algorithm_ms=1000 * algorithm / max(1.0, attempts),
-            scheduler_ms=1000 * (end.scheduler - begin.scheduler) / counted,
-            extender_ms=1000 * (end.extender - begin.extender) / counted,
-            requests=(self._requests() - before) / pods,
+            scheduler_ms=1000 * scheduler / counted,
+            extender_ms=1000 * extender / counted,
+            requests=(_requests(server) - before) / pods,
             hinted=metrics.get("hint_used", 0.0) / pods,
         )
 
@@ -151,17 +139,6 @@ class Bench:
             found[key] = found.get(key, 0.0) + float(value)
         return found
 
-    def _requests(self) -> float:
-        """What the service has answered to verbs."""
-        with Client(self._server.address) as client:
-            text = client.ask("metrics", b"", "GET").body.decode()
-        return sum(
-            float(value)
-            for name, labels, value in _SAMPLE.findall(text)
-            if name == "runtimeclass_extender_requests_total"
-            and re.search(r'verb="(filter|prioritize|preempt)"', labels)
-        )
-
     def _delete_pods(self) -> None:
         self._cluster.delete(PODS)
         deadline = time.monotonic() + _STUCK_SECONDS
@@ -171,13 +148,16 @@ class Bench:
             time.sleep(_POLL_SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Efforts:
-    """Processor seconds since the processes began, and the pods bound by then."""
-
-    bound: int
-    scheduler: float
-    extender: float
+def _requests(server: Server) -> float:
+    """What an extender has answered to verbs."""
+    with Client(server.address) as client:
+        text = client.ask("metrics", b"", "GET").body.decode()
+    return sum(
+        float(value)
+        for name, labels, value in _SAMPLE.findall(text)
+        if name == "runtimeclass_extender_requests_total"
+        and re.search(r'verb="(filter|prioritize|preempt)"', labels)
+    )
 
 
 class _Watch:
@@ -197,12 +177,12 @@ class _Watch:
             if self._follow():
                 deadline = time.monotonic() + _STUCK_SECONDS
             elif time.monotonic() > deadline:
-                raise ServerError(f"only {len(self.times)} pods bound: {_tail(self._program.log)}")
+                raise ServerError(f"only {len(self.times)} pods bound: {tail(self._program.log)}")
             time.sleep(_POLL_SECONDS)
 
-    def efforts(self) -> _Efforts:
-        scheduler = Effort.of(self._program.pid).seconds
-        return _Efforts(len(self.times), scheduler, Effort.of(self._extender).seconds)
+    def spent(self) -> tuple[int, float, float]:
+        """Pods bound by now; processor seconds of the scheduler and of the extender."""
+        return len(self.times), seconds_of(self._program.pid), seconds_of(self._extender)
 
     def _follow(self) -> bool:
         """Whether there was news of bound pods."""
@@ -225,12 +205,3 @@ def _bindings(lines: Sequence[bytes]) -> Iterator[float]:
         if _BOUND in line and (match := _TIME.match(line)):
             hours, minutes, seconds = match.groups()
             yield int(hours) * 3600 + int(minutes) * 60 + float(seconds)
-
-
-def _tail(log: Path) -> str:
-    lines = log.read_text(errors="replace").splitlines()
-    return " / ".join(lines[-3:])
-
-
-def as_json(run: Run) -> Json:
-    return {key: round(getattr(run, key), 3) for key in Run.__slots__}

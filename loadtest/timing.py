@@ -30,8 +30,8 @@ _TIMEOUT_SECONDS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """size is the body's in bytes.
+class Answer:
+    """size is the body's in bytes; the body is kept by ask() only.
 
     Seconds run from before the first byte is sent until the last is received.
     """
@@ -39,15 +39,7 @@ class Timing:
     status: int
     size: int
     seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer with its body; seconds as in Timing."""
-
-    status: int
-    body: bytes
-    seconds: float
+    body: bytes = b""
 
 
 class Client:
@@ -75,15 +67,13 @@ class Client:
 
     def ask(self, verb: str, body: bytes, method: str = "POST") -> Answer:
         """Raises OSError when no answer comes, or one that is not HTTP."""
-        kept: list[bytes] = []
-        timing = self._exchange(verb, body, method, kept)
-        return Answer(timing.status, b"".join(kept), timing.seconds)
+        return self._exchange(verb, body, method, [])
 
-    def time(self, verb: str, body: bytes) -> Timing:
+    def time(self, verb: str, body: bytes) -> Answer:
         """As ask() with POST, but the answer's body is received and forgotten."""
         return self._exchange(verb, body, "POST", None)
 
-    def _exchange(self, verb: str, body: bytes, method: str, kept: list[bytes] | None) -> Timing:
+    def _exchange(self, verb: str, body: bytes, method: str, kept: list[bytes] | None) -> Answer:
         host, port = self._address
         words = (method.encode(), verb.encode(), host.encode(), port, len(body))
         request = _HEAD % words + body
@@ -101,7 +91,7 @@ class Client:
             raise
         if is_last:
             self.close()
-        return Timing(status, size, seconds)
+        return Answer(status, size, seconds, b"".join(kept or ()))
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
@@ -165,7 +155,6 @@ class Times:
     requests: int
     p50: float
     p99: float
-    best: float
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> "Times":
@@ -174,5 +163,4 @@ class Times:
             len(milliseconds),
             percentile(milliseconds, 50),
             percentile(milliseconds, 99),
-            min(milliseconds),
         )

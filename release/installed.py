@@ -70,16 +70,13 @@ def try_serve(program: Path) -> None:
 
 def wrong(wanted: bool) -> str:
     """What is wrong with the package; empty if nothing is."""
-    from extender import names
+    from extender.model import names
 
     place = Path(names.__file__).resolve()
     if place.is_relative_to(ROOT) and not place.is_relative_to(Path(sys.prefix).resolve()):
         return f"{place} is the checkout, not an installed package"
     try:
-        # Whether they can be imported.
-        import extender._bodies
-        import extender._names
-        import extender._slices  # noqa: F401
+        import extender.model._names  # noqa: F401  # whether it can be imported
     except ImportError:
         found = False
     else:

@@ -1,13 +1,16 @@
-"""Asks an application in process, as a connection does, but without a socket."""
+"""Asks an application in process, as uvicorn does, but without a socket."""
 
 import asyncio
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+from urllib.parse import unquote
 
 import orjson
+from werkzeug.datastructures import Headers
 
-from extender.http.exchange import Answer, Application, Request
+from extender.http.asgi import ASGI
+from extender.verbs.endpoint import Answered, Verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +19,7 @@ class Response:
 
     status_code: int
     data: bytes
-    headers: dict[str, str]
+    headers: Headers
 
     @property
     def text(self) -> str:
@@ -30,16 +33,8 @@ class Response:
 class Client:
     """One client of an application."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: ASGI) -> None:
         self._app = app
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _type: type[BaseException] | None, _value: object, _trace: TracebackType | None
-    ) -> None:
-        pass
 
     def get(self, path: str, **headers: str) -> Response:
         """headers: by name, with _ for -."""
@@ -50,15 +45,45 @@ class Client:
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Response:
         fields = [
-            (name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()
+            (name.replace("_", "-").lower().encode(), value.encode())
+            for name, value in headers.items()
         ]
-        answer = asyncio.run(
-            self._ask(Request(method.encode(), path.encode(), fields, [body], len(body)))
-        )
-        answered = {name.decode(): value.decode() for name, value in answer.headers}
-        answered["Content-Type"] = answer.content_type.decode()
-        return Response(answer.status, b"".join(answer.chunks), answered)
+        where, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": method,
+            "path": unquote(where),
+            "query_string": query.encode(),
+            "headers": [*fields, (b"content-length", b"%d" % len(body))],
+        }
+        return asyncio.run(self._ask(scope, body))
 
-    async def _ask(self, request: Request) -> Answer:
-        answer = self._app(request)
-        return answer if isinstance(answer, Answer) else await answer
+    async def _ask(self, scope: dict[str, Any], body: bytes) -> Response:
+        sent: list[MutableMapping[str, Any]] = []
+
+        async def receive() -> MutableMapping[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message)
+
+        await self._app(scope, receive, send)
+        start, *rest = sent
+        headers = Headers([(name.decode(), value.decode()) for name, value in start["headers"]])
+        data = b"".join(message.get("body", b"") for message in rest)
+        return Response(start["status"], data, headers)
+
+
+async def at_once(function: Callable[..., Any], *args: object) -> Any:
+    return function(*args)
+
+
+def answered(verb: Verb, body: bytes) -> tuple[Any, int]:
+    """The JSON that a verb answers, and the number of nodes it was about."""
+    chunks, nodes = asyncio.run(_run(verb, body))
+    return orjson.loads(b"".join(chunks)), nodes
+
+
+async def _run(verb: Verb, body: bytes) -> Answered:
+    return await verb([body], at_once)

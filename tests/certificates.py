@@ -54,14 +54,15 @@ class Authority:
         self.cert.write_bytes(_pem(self._certificate))
         self.key.write_bytes(private_pem(self._key))
 
-    def issue(self, name: str, organization: str | None = None) -> CertificateFiles:
-        """A certificate for a server on loopback and for a client of that name."""
+    def issue(
+        self,
+        name: str,
+        organization: str | None = None,
+        hosts: tuple[str, ...] = ("127.0.0.1", "10.0.0.1", "localhost"),
+    ) -> CertificateFiles:
+        """A certificate for a server at those hosts and for a client of that name."""
         key = ec.generate_private_key(ec.SECP256R1())
-        names: list[x509.GeneralName] = [
-            x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
-            x509.IPAddress(ipaddress.ip_address("10.0.0.1")),
-            x509.DNSName("localhost"),
-        ]
+        names = [_host(host) for host in hosts]
         certificate = (
             self._builder(_name(name, organization), key.public_key())
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -116,6 +117,12 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _host(name: str) -> x509.GeneralName:
+    if name.replace(".", "").isdigit():
+        return x509.IPAddress(ipaddress.ip_address(name))
+    return x509.DNSName(name)
 
 
 def _name(common: str, organization: str | None = None) -> x509.Name:

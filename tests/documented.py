@@ -1,7 +1,9 @@
 """Runs the commands that a document shows and compares what it says they print.
 
 A block begins with ```console; a line that begins with "$ " is a command, and what follows is its
-output. `python -m tests.documented FILE` writes the real output into the file.
+output. A command may have a here-document (<<EOF) and filter what it prints (| sed ...). In a
+transcript (tests/transcripts), which is for the tests alone, exit codes are shown too, as [2].
+`python -m tests.documented FILE` writes the real output into the file.
 """
 
 import re
@@ -15,15 +17,30 @@ from typing import Final
 
 from tests.processes import ROOT, SAMPLES, Server, run, running, serving, until
 
+TRANSCRIPTS: Final = ROOT / "tests" / "transcripts"
+
 _BLOCK: Final = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_PROGRAM: Final = "runtimeclass-extender"
+_INPUT: Final = " <<EOF"
+_VARIABLES: Final = re.compile(r"((?:[A-Z_]+=\S* )*)(.*)", re.DOTALL)
+
+#: By how a command begins the program that is run.
+_PROGRAMS: Final = {
+    "runtimeclass-extender": "runtimeclass-extender",
+    "kubectl runtimeclass": "kubectl-runtimeclass",
+    "kubectl_complete-runtimeclass": "kubectl_complete-runtimeclass",
+}
 
 #: Where the documents' readers have their servers.
-_SERVE: Final = "http://127.0.0.1:8888"
+SERVE: Final = "http://127.0.0.1:8888"
 _WEBHOOK: Final = "http://127.0.0.1:8443"
 
-#: The terminal that the documents are written for.
-_TERMINAL: Final = {"COLUMNS": "100", "RUNTIMECLASS_EXTENDER_PURE_PYTHON": ""}
+#: The terminal that the documents are written for, on a machine that no cluster is known on.
+_TERMINAL: Final = {
+    "COLUMNS": "100",
+    "RUNTIMECLASS_EXTENDER_PURE_PYTHON": "",
+    "HOME": "/nonexistent",
+    "KUBECONFIG": "",
+}
 
 
 def commands(block: str) -> Iterator[tuple[str, str]]:
@@ -33,19 +50,40 @@ def commands(block: str) -> Iterator[tuple[str, str]]:
         while command.endswith("\\"):
             more, _, output = output.partition("\n")
             command = f"{command}\n{more}"
+        if _INPUT in command:
+            given, _, output = output.partition("\nEOF\n")
+            command = f"{command}\n{given}\nEOF"
         yield command, output
 
 
-def printed(command: str, server: Callable[[str], str]) -> str:
-    """What a command prints on stdout and stderr, the exit code left aside."""
-    words = shlex.split(command)
-    if words[0] == _PROGRAM:
-        result = run(*words[1:], env=_TERMINAL)
-        return result.stdout + result.stderr
-    assert words[0] == "curl", command
-    (where,) = {each for each in (_SERVE, _WEBHOOK) if each in command}
-    asked = [word.replace(where, server(where)) for word in words]
-    return subprocess.run(asked, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+def ran(command: str, server: Callable[[str], str]) -> subprocess.CompletedProcess[str]:
+    """What became of a command; server is told an address of the documents and gives the real."""
+    line, _, given = command.partition("\n") if _INPUT in command else (command, "", "")
+    line, _, filtering = line.replace(_INPUT, "").partition(" | ")
+    stdin = given.removesuffix("EOF")
+    variables, line = _VARIABLES.fullmatch(line).groups()  # type: ignore[union-attr]
+    program, arguments = _program(line)
+    if program:
+        env = _TERMINAL | dict(each.split("=", 1) for each in variables.split())
+        done = run(*shlex.split(arguments), env=env, program=program, stdin=stdin)
+        if filtering:
+            shell = ["bash", "-c", filtering]
+            done.stdout = subprocess.run(
+                shell, input=done.stdout, capture_output=True, text=True, check=True
+            ).stdout
+        return done
+    (where,) = {each for each in (SERVE, _WEBHOOK) if each in line}
+    asked = shlex.split(line.replace(where, server(where)))
+    return subprocess.run(asked, input=stdin, capture_output=True, text=True, check=True, cwd=ROOT)
+
+
+def _program(line: str) -> tuple[str, str]:
+    """(the program of ours, its arguments), or nothing of either."""
+    for begin, program in _PROGRAMS.items():
+        if f"{line} ".startswith(f"{begin} "):
+            return program, line.removeprefix(begin)
+    assert line.startswith("curl "), line
+    return "", ""
 
 
 def _serve() -> AbstractContextManager[Server]:
@@ -60,8 +98,27 @@ def _webhook() -> Iterator[Server]:
         yield server
 
 
-def rewritten(text: str) -> str:
+def _shown(command: str, done: subprocess.CompletedProcess[str], codes: bool) -> str:
+    output = (done.stdout + done.stderr).rstrip("\n")
+    lines = [f"$ {command}", output] if output or not codes else [f"$ {command}"]
+    if codes and done.returncode:
+        lines.append(f"[{done.returncode}]")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def rewritten(text: str, server: Callable[[str], str], *, codes: bool = False) -> str:
     """The document as it would have to be."""
+
+    def fill(match: re.Match[str]) -> str:
+        parts = [_shown(command, ran(command, server), codes) for command, _ in commands(match[1])]
+        return f"```console\n{('' if codes else chr(10)).join(parts)}```"
+
+    return _BLOCK.sub(fill, text)
+
+
+@contextmanager
+def servers() -> Iterator[Callable[[str], str]]:
+    """Starts what the documents' readers have, once it is asked."""
     with ExitStack() as stack:
         urls: dict[str, str] = {}
 
@@ -71,21 +128,17 @@ def rewritten(text: str) -> str:
                 urls[where] = stack.enter_context(started).url
             return urls[where]
 
-        def fill(match: re.Match[str]) -> str:
-            parts = [
-                f"$ {command}\n{_trimmed(printed(command, server))}"
-                for command, _ in commands(match[1])
-            ]
-            return f"```console\n{chr(10).join(parts)}```"
-
-        return _BLOCK.sub(fill, text)
+        yield server
 
 
-def _trimmed(output: str) -> str:
-    return output.rstrip("\n") + "\n"
+def sections(file: Path) -> list[str]:
+    """The parts of a transcript, each with its heading."""
+    return re.split(r"^(?=## )", file.read_text(), flags=re.MULTILINE)[1:]
 
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        file = Path(name)
-        file.write_text(rewritten(file.read_text()))
+        document = Path(name)
+        with servers() as started:
+            codes = document.resolve().is_relative_to(TRANSCRIPTS)
+            document.write_text(rewritten(document.read_text(), started, codes=codes))

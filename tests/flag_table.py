@@ -3,12 +3,13 @@
 `python -m tests.flag_table` writes it into the page.
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from extender.cli import COMMANDS
-from extender.flags import PROGRAM, is_boolean, value_text
+import click
+
+from extender.cli.commands import COMMANDS
+from extender.cli.flags import Boolean, Flag
 from tests.processes import ROOT
 
 PAGE: Final = ROOT / "docs" / "commands.md"
@@ -19,17 +20,19 @@ def _flags() -> dict[tuple[str, str, str], list[str]]:
     """By (flag as it is typed, default, help) the commands that have it."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for name, entry in COMMANDS.items():
-        for action in entry.load().parser(PROGRAM).flags().values():
-            typed = ", ".join(action.option_strings) + value_text(action)
-            row = (typed, _default(action), str(action.help))
-            found.setdefault(row, []).append(name)
+        command = entry.load()
+        with click.Context(command) as context:
+            for flag in command.flags():
+                row = (flag.get_help_spec(context), _default(flag), str(flag.help))
+                found.setdefault(row, []).append(name)
     return found
 
 
-def _default(action: argparse.Action) -> str:
-    if is_boolean(action) and action.default is not None:
-        return str(action.default).lower()
-    return "" if action.default in (None, 0, [], argparse.SUPPRESS) else str(action.default)
+def _default(flag: Flag) -> str:
+    default = flag.to_info_dict()["default"]
+    if isinstance(flag.type, Boolean) and default is not None:
+        return str(default).lower()
+    return "" if not default else str(default)
 
 
 def _cell(text: str) -> str:
@@ -37,7 +40,7 @@ def _cell(text: str) -> str:
 
 
 def _commands(names: Sequence[str]) -> str:
-    every = [each for each in COMMANDS if each != "completion"]
+    every = [each for each in COMMANDS if each not in ("completion", "help", "version")]
     if len(names) >= len(every):
         return "all"
     if len(names) > len(every) // 2:

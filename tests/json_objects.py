@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from extender.objects import KubeletNeeds, Node, Pod, RuntimeClass, Taint, Toleration
+from extender.model.objects import Node, Pod, RuntimeClass, Taint
+from extender.model.pod_needs import KubeletNeeds, Toleration
 
 Json = dict[str, Any]
 
@@ -30,10 +31,7 @@ def node_json(node: Node) -> Json:
     return {
         "kind": "Node",
         "metadata": {"name": node.name, "labels": dict(node.labels)},
-        "spec": {
-            "taints": list(map(taint_json, node.taints)),
-            "unschedulable": node.unschedulable,
-        },
+        "spec": {"taints": list(map(taint_json, node.taints)), "unschedulable": node.unschedulable},
         "status": {
             "runtimeHandlers": handlers,
             "nodeInfo": {

@@ -1,16 +1,17 @@
-"""Semantics §1 and §9 by loadtest's plain version, which has nothing in common with extender/."""
+"""Semantics §1 and §9 by the plain version, which has nothing in common with extender/."""
 
-from extender.objects import Node, Pod, RuntimeClass, Taint, Toleration
-from extender.predicates.node_checks import Policy
-from loadtest import plain_matching
-from loadtest.plain_matching import PlainCluster, PlainExtender
+from extender.model.objects import Node, Pod, RuntimeClass, Taint
+from extender.model.pod_needs import Toleration
+from extender.rules.node_checks import Policy
+from tests import plain_extender
 from tests.json_objects import class_json, node_json, pod_json, taint_json, toleration_json
+from tests.plain_extender import PlainCluster, PlainExtender
 
 HARD = ("NoSchedule", "NoExecute")
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    return plain_matching.tolerates(toleration_json(toleration), taint_json(taint))
+    return plain_extender.tolerates(toleration_json(toleration), taint_json(taint))
 
 
 def reasons(

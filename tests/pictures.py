@@ -1,4 +1,4 @@
-"""Takes the pictures of the documentation: the pages of the sample cluster, light and dark.
+"""Takes the pictures of the documentation: pages of the sample cluster.
 
 python -m tests.pictures
 """
@@ -10,8 +10,11 @@ from tests.processes import ROOT, SAMPLES, serving
 
 PICTURES = ROOT / "docs" / "pictures"
 
-#: By file, the page.
-PAGES = {"overview": "/", "explain": "/explain?pod=default/kata"}
+#: By file: the page, the height that shows what it is about, and whether the window is dark.
+PAGES = {
+    "overview-light": ("/", 1420, False),
+    "explain-dark": ("/explain?pod=default/kata", 820, True),
+}
 
 
 def main() -> int:
@@ -19,13 +22,12 @@ def main() -> int:
     with serving(SAMPLES / "cluster", SAMPLES / "pods") as server:
         refused = (SAMPLES / "requests" / "no-match.json").read_bytes()
         server.post("/filter", refused)
-        for dark in (False, True):
-            with browser(width=1100, height=820, dark=dark) as chrome:
-                for name, path in PAGES.items():
-                    chrome.get(server.url + path)
-                    file = PICTURES / f"{name}-{'dark' if dark else 'light'}.png"
-                    chrome.save_screenshot(str(file))
-                    print(file.relative_to(ROOT), flush=True)
+        for name, (path, height, dark) in PAGES.items():
+            with browser(width=1180, height=height, dark=dark) as chrome:
+                chrome.get(server.url + path)
+                file = PICTURES / f"{name}.png"
+                chrome.save_screenshot(str(file))
+                print(file.relative_to(ROOT), flush=True)
     return 0
 
 

@@ -2,13 +2,14 @@
 
 import contextlib
 import http.client
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -27,9 +28,15 @@ _LISTENING = re.compile(r'listening on (https?://[^\s"]+)')
 class Server:
     """A running `runtimeclass-extender COMMAND`; its log is collected line by line."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(
+        self, *arguments: str, constants: Mapping[str, Mapping[str, object]] | None = None
+    ) -> None:
+        """constants: those of modules that differ (tests.hurried)."""
+        program = ["-m", "extender"]
+        if constants is not None:
+            program = ["-m", "tests.hurried", json.dumps(constants)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "extender", *arguments],
+            [sys.executable, *program, *arguments],
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
@@ -115,8 +122,10 @@ class Server:
 
 
 @contextlib.contextmanager
-def running(*arguments: str) -> Iterator[Server]:
-    server = Server(*arguments)
+def running(
+    *arguments: str, constants: Mapping[str, Mapping[str, object]] | None = None
+) -> Iterator[Server]:
+    server = Server(*arguments, constants=constants)
     try:
         yield server
     finally:
@@ -124,11 +133,20 @@ def running(*arguments: str) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def serving(*manifests: Path, flags: tuple[str, ...] = ()) -> Iterator[Server]:
-    """`serve` on a free port of 127.0.0.1, ready."""
-    paths = [word for path in manifests for word in ("--manifests", str(path))]
-    with running("serve", "--bind", "127.0.0.1:0", *paths, *flags) as server:
+def ready(
+    command: str, *flags: str, constants: Mapping[str, Mapping[str, object]] | None = None
+) -> Iterator[Server]:
+    """A service on a free port of 127.0.0.1, ready."""
+    with running(command, "--bind", "127.0.0.1:0", *flags, constants=constants) as server:
         until(lambda: server.request("GET", "/readyz")[0] == 200)
+        yield server
+
+
+@contextlib.contextmanager
+def serving(*manifests: Path, flags: tuple[str, ...] = ()) -> Iterator[Server]:
+    """`serve` of these manifests, ready."""
+    paths = [word for path in manifests for word in ("--manifests", str(path))]
+    with ready("serve", *paths, *flags) as server:
         yield server
 
 

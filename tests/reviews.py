@@ -5,16 +5,16 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import convert
-
+from extender.admission.endpoint import WebhookService
+from extender.admission.review import Reviewer
 from extender.cluster.snapshot_store import SnapshotStore
-from extender.decoding.runtime_classes import RawRuntimeClass, runtime_class_of
-from extender.http.app import create_webhook_app
 from extender.http.health import Health
-from extender.http.review_routes import WebhookService
-from extender.http.routing import Threads
-from extender.metrics import Metrics
-from extender.objects import RuntimeClass
+from extender.http.limits import Capacity
+from extender.kubernetes.decoder import decode
+from extender.kubernetes.runtime_classes import RawRuntimeClass, runtime_class_of
+from extender.model.objects import RuntimeClass
+from extender.server.app import create_webhook_app
+from extender.verbs.metrics import Metrics
 from tests import json_patch
 from tests.asking import Client
 
@@ -22,7 +22,7 @@ UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 
 
 def runtime_class(document: dict[str, Any]) -> RuntimeClass:
-    return runtime_class_of(convert(document, RawRuntimeClass))
+    return runtime_class_of(decode(json.dumps(document).encode(), RawRuntimeClass))
 
 
 def review(pod: Any, **request: Any) -> bytes:
@@ -93,19 +93,18 @@ def response_of(body: bytes, uid: str = UID) -> Response:
 class Webhook:
     """The webhook's application over a store of its own."""
 
-    def __init__(self, *classes: dict[str, Any], **service: Any) -> None:
+    def __init__(self, *classes: dict[str, Any], **reviewer: Any) -> None:
         self.store = SnapshotStore()
-        if service.pop("synced", True):
+        if reviewer.pop("synced", True):
             self.store.replace_runtime_classes(map(runtime_class, classes))
         self.metrics = Metrics()
         app = create_webhook_app(
             WebhookService(
-                source=self.store,
-                metrics=self.metrics,
-                health=Health(lambda: self.store.snapshot, needs_nodes=False),
-                **service,
+                Reviewer(self.store, **reviewer),
+                self.metrics,
+                Health(lambda: self.store.snapshot, needs_nodes=False),
             ),
-            Threads.of(1),
+            Capacity(),
         )
         self._client = Client(app)
 

@@ -23,7 +23,7 @@ from typing import IO, Final
 #: Environment that Python or the program reads before it runs a command: `is_for` is False then.
 _READ_AT_START: Final = ("PYTHON", "LANG", "LC_", "TZ", "RUNTIMECLASS_EXTENDER_PURE_PYTHON")
 
-#: The function of extender.cli that each script calls.
+#: The function of extender.main that each script calls.
 _PROGRAMS: Final = {
     "runtimeclass-extender": "main",
     "kubectl-runtimeclass": "kubectl_main",
@@ -162,14 +162,15 @@ atexit.register(TEMPLATE.close)
 
 
 if __name__ == "__main__":
-    from extender import cli
+    from extender import main as programs
+    from extender.cli.commands import COMMANDS
 
     # What a command imports once it asks a cluster.
     for _name in ("kubernetes.client.rest", "kubernetes.config"):
         importlib.import_module(_name)
-    for _each in cli.COMMANDS.values():
+    for _each in COMMANDS.values():
         _each.load()
     # Or each fork would copy all of these objects as soon as it collects garbage.
     gc.freeze()
     _program = _become_next(socket.socket(fileno=int(sys.argv[1])))
-    sys.exit(getattr(cli, _program)())
+    sys.exit(getattr(programs, _program)())

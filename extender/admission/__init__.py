@@ -1,1 +1,1 @@
-"""PURE: what RuntimeClass admission makes of a pod (plugin/pkg/admission/runtimeclass, v1.36.2)."""
+"""The webhook: merge, validate, review; and the command render."""

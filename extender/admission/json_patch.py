@@ -4,38 +4,41 @@
 the field is absent, null or empty.
 """
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import msgspec
-from msgspec import Raw
 
-from extender.admission.joining_terms import Terms
-from extender.admission.merging import Changes, MergedTolerations
+from extender.admission.merging import Changes, MergedTolerations, Terms
 from extender.admission.reviewed_pod import ReviewedPod
-from extender.objects import SelectorRequirement, SelectorTerm, fields_of
+from extender.model.objects import SelectorRequirement, SelectorTerm
+from extender.model.pod_needs import fields_of
 
-#: Up to this many tolerations are appended one by one; kube-apiserver copies the list each time.
-MAX_APPENDED: Final = 16
+#: The last key of a path that stands for the place behind a list.
+APPEND: Final = "-"
 
-Operation = dict[str, object]
+Json = dict[str, Any]
+Path = tuple[str, ...]
+
+#: "add": the path within the pod, and the value there.
+Operation = tuple[Path, object]
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def encode_patch(operations: list[Operation]) -> bytes:
-    return msgspec.json.encode(operations)
-
-
 def patch(pod: ReviewedPod, changes: Changes) -> list[Operation]:
     """The operations that make the changes; empty when there are none. Raises DecodeError."""
-    operations = []
+    operations: list[Operation] = []
     if changes.runtime_class_name is not None:
-        operations.append(add("/spec/runtimeClassName", changes.runtime_class_name))
+        operations.append((("spec", "runtimeClassName"), changes.runtime_class_name))
     if changes.overhead is not None:
-        operations.append(add("/spec/overhead", changes.overhead))
+        operations.append((("spec", "overhead"), changes.overhead))
     if changes.node_selector:
-        operations += _node_selector(pod, changes.node_selector)
+        path = ("spec", "nodeSelector")
+        if pod.node_selector() is None:
+            operations.append((path, changes.node_selector))
+        else:
+            operations += (((*path, key), each) for key, each in changes.node_selector.items())
     if changes.tolerations is not None:
         operations += _tolerations(pod, changes.tolerations)
     if changes.terms is not None:
@@ -43,36 +46,39 @@ def patch(pod: ReviewedPod, changes: Changes) -> list[Operation]:
     return operations
 
 
-def pointer(*keys: str) -> str:
+def encode_patch(operations: Sequence[Operation]) -> bytes:
+    return msgspec.json.encode(
+        [{"op": "add", "path": _pointer(path), "value": value} for path, value in operations]
+    )
+
+
+def _pointer(path: Path) -> str:
     """A JSON pointer (RFC 6901)."""
-    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in keys)
+    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in path)
 
 
-def add(path: str, value: object) -> Operation:
-    """The operation that sets what a JSON pointer points to."""
-    return {"op": "add", "path": path, "value": value}
-
-
-def _node_selector(pod: ReviewedPod, entries: Mapping[str, str]) -> list[Operation]:
-    if pod.node_selector() is None:
-        return [add("/spec/nodeSelector", entries)]
-    return [add(pointer("spec", "nodeSelector", key), value) for key, value in entries.items()]
+def apply(document: Json, operations: Sequence[Operation]) -> None:
+    """Change a pod as kube-apiserver does with the patch."""
+    for (*above, last), value in operations:
+        found: Any = document
+        for key in above:
+            found = found[int(key)] if isinstance(found, list) else found[key]
+        plain = msgspec.json.decode(msgspec.json.encode(value))
+        if last == APPEND:
+            found.append(plain)
+        else:
+            found[last] = plain
 
 
 def _required_terms(pod: ReviewedPod, terms: Terms) -> Operation:
     """The affinity is made as far as it is not there; what else stands in it is left alone."""
     affinity, of_nodes = pod.affinity()
-    required = required_json(terms)
-    if of_nodes:
-        return add(f"/spec/affinity/nodeAffinity/{REQUIRED}", required)
-    if affinity:
-        return add("/spec/affinity/nodeAffinity", {REQUIRED: required})
-    return add("/spec/affinity", {"nodeAffinity": {REQUIRED: required}})
-
-
-def required_json(terms: Terms) -> dict[str, object]:
-    """A required node affinity of these terms, as the API writes it."""
-    return {"nodeSelectorTerms": [_term(each) for each in terms]}
+    required: object = {"nodeSelectorTerms": [_term(each) for each in terms]}
+    path = ["spec", "affinity", "nodeAffinity", REQUIRED]
+    for there in (of_nodes, affinity):
+        if not there:
+            required = {path.pop(): required}
+    return tuple(path), required
 
 
 def _term(term: SelectorTerm) -> dict[str, list[dict[str, object]]]:
@@ -86,12 +92,9 @@ def _requirement(each: SelectorRequirement) -> dict[str, object]:
 
 
 def _tolerations(pod: ReviewedPod, merged: MergedTolerations) -> list[Operation]:
-    path = "/spec/tolerations"
+    path = ("spec", "tolerations")
     added = [fields_of(each) for each in merged.added]
-    if not merged.kept:
-        return [add(path, added)]
-    if not merged.dropped and len(added) <= MAX_APPENDED:
-        return [add(f"{path}/-", item) for item in added]
     items = pod.toleration_items()
-    kept: list[Raw | Operation] = [items[place] for place in merged.kept]
-    return [{"op": "replace", "path": path, "value": [*kept, *added]}]
+    if items and len(merged.kept) == len(items):
+        return [((*path, APPEND), item) for item in added]
+    return [(path, [*(items[place] for place in merged.kept), *added])]

@@ -1,1 +1,1 @@
-"""Where the snapshot comes from: manifests or the API server → store → snapshot."""
+"""Where the snapshot comes from: manifests or the API server."""

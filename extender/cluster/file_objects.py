@@ -1,18 +1,90 @@
 """The objects of a file as it was given, each with its place: to be judged, or to be rendered."""
 
-from collections.abc import Callable, Iterable, Mapping
+import codecs
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+import yaml
 from msgspec import Raw
 
-from extender.cluster.manifest_files import ManifestError
-from extender.cluster.manifest_objects import objects_in
-from extender.cluster.reading_manifests import documents_of
-from extender.cluster.yaml_places import Lines, Path, decoded, placed_documents
-from extender.decoding.decoder import DecodeError, decode
-from extender.yaml_documents import YamlError
+from extender.cluster.input_files import ManifestError
+from extender.cluster.manifest_objects import FieldPath, documents_of, objects_in
+from extender.kubernetes.decoder import DecodeError, decode
+from extender.kubernetes.yaml_documents import YamlError
+
+_PARSER: Final[Any] = yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader
+
+_LINE_ENDS: Final = re.compile(r"\r\n|\n|\r")
+
+#: Halves of surrogate pairs, which JSON may have and YAML may not; another letter is as long.
+_HALVES: Final = re.compile(
+    r"(?<!\\)((?:\\\\)*)\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+
+
+def begins_of(text: str, wanted: Collection[int]) -> Iterator[tuple[int, FieldPath, int]]:
+    """(document, path, the character at which it begins) of each value of the wanted documents.
+
+    A value begins with its key. What an alias or a merge stands for has no path of its own. The
+    first syntax error ends the documents: callers that care have parsed the text before.
+    """
+    whole = _HALVES.sub(r"\1\\u0041\\u0041", text) if "\\u" in text else text
+    number, tree = -1, list[_Open]()
+    events: Iterator[Any] = yaml.parse(whole, Loader=_PARSER)
+    try:
+        for event in events:
+            kind, start = type(event), event.start_mark.index
+            if kind is yaml.DocumentStartEvent:
+                number += 1
+            elif number not in wanted:
+                continue
+            elif kind in _ENDS:
+                tree.pop()
+            elif kind in _VALUES:
+                begin = tree[-1].step_on(event, start) if tree else start
+                if begin is None:
+                    continue
+                yield number, tuple(each.step for each in tree), begin
+                if kind in _STARTS:
+                    tree.append(_Open(is_list=kind is yaml.SequenceStartEvent))
+    except yaml.YAMLError:
+        return
+
+
+_STARTS: Final = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
+_VALUES: Final = (*_STARTS, yaml.ScalarEvent, yaml.AliasEvent)
+_ENDS: Final = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
+
+
+class _Open:
+    """An object or list whose end has not come: its key or index at this moment."""
+
+    def __init__(self, *, is_list: bool) -> None:
+        self.step: str | int = -1 if is_list else ""
+        #: Where the key begins whose value comes next; None where a key comes next.
+        self._key_begin: int | None = None
+
+    def step_on(self, event: Any, start: int) -> int | None:
+        """Where the value of an event begins; None where the event is a key."""
+        if isinstance(self.step, int):
+            self.step += 1
+            return start
+        if self._key_begin is None:
+            self.step, self._key_begin = getattr(event, "value", ""), start
+            return None
+        begin, self._key_begin = self._key_begin, None
+        return begin
+
+
+def decoded(text: bytes) -> str:
+    """The text as YAML reads it. Raises UnicodeDecodeError."""
+    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return text.decode("utf-16")
+    return text.decode("utf-8-sig")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +92,7 @@ class FileObject:
     """One object: in which document of its file, from 0, and where in it; () but for a List's."""
 
     document: int
-    place: Path
+    place: FieldPath
     api_version: str
     kind: str
     raw: Raw
@@ -54,48 +126,36 @@ class GivenFile:
         found = documents_of(self.text, skip_others=True)
         return {number: decode(document, dict) for number, document in found}
 
-    def lines(self, wanted: Iterable[tuple[FileObject, Path]]) -> Mapping[tuple[int, Path], int]:
-        """The line of each path within its object, by document and whole path.
+    def lines(
+        self, wanted: Iterable[tuple[FileObject, FieldPath]]
+    ) -> Mapping[tuple[int, FieldPath], int]:
+        """The line of each path or of the object that would hold it, by document and whole path.
 
-        For an absent field it is the line of the object that would hold it.
+        Lines are counted from 1, as editors do.
         """
-        by_document: dict[int, list[tuple[FileObject, Path]]] = {}
-        for each, path in wanted:
-            by_document.setdefault(each.document, []).append((each, path))
-        if not by_document:
+        paths = {(each.document, each.place + path) for each, path in wanted}
+        if not paths:
             return {}
         text = decoded(self.text)
-        line_of = Lines(text)
-        found = {
-            (document, each.place + path): 1
-            for document, paths in by_document.items()
-            for each, path in paths
+        above = {(number, path[:depth]) for number, path in paths for depth in range(len(path) + 1)}
+        begins = {
+            (number, path): begin
+            for number, path, begin in begins_of(text, {number for number, _ in paths})
+            if (number, path) in above
         }
-        for document, root in placed_documents(text, _items_of(by_document)):
-            for each, path in by_document[document]:
-                whole = each.place + path
-                found[document, whole] = line_of(root.nearest(whole).begin)
+        starts = [0, *(match.end() for match in _LINE_ENDS.finditer(text))]
+        found = {}
+        for number, path in paths:
+            upwards = ((number, path[:depth]) for depth in range(len(path), -1, -1))
+            begin = next((begins[each] for each in upwards if each in begins), 0)
+            found[number, path] = bisect_right(starts, begin)
         return found
-
-
-def _items_of(
-    by_document: Mapping[int, Iterable[tuple[FileObject, Path]]],
-) -> Mapping[int, set[int] | None]:
-    """For each document the elements of `items` that are read; None for a plain object."""
-    items: dict[int, set[int] | None] = {}
-    for document, wanted in by_document.items():
-        indices = {each.place[1] for each, _ in wanted if each.place}
-        items[document] = {index for index in indices if isinstance(index, int)} or None
-    return items
 
 
 def read_objects(
     name: str, text: bytes, on_document: Callable[[], None] = lambda: None
 ) -> GivenFile:
-    """The objects of a text; other documents, such as lists, are left out.
-
-    on_document is called for each document. Raises ManifestError.
-    """
+    """The objects of a text; documents that are none are left out. Raises ManifestError."""
     objects: list[FileObject] = []
     try:
         for number, document in documents_of(text, skip_others=True):

@@ -4,17 +4,19 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from extender.admission.namespace_rules import NamespaceRules, rules_of
-from extender.cluster.manifest_files import ManifestError, signatures
-from extender.cluster.manifest_objects import Manifests, Uses
-from extender.cluster.reading_manifests import load_manifests
+from extender.cluster.input_files import ManifestError, Signature, signatures
+from extender.cluster.manifest_objects import Manifests, Uses, load_manifests
 from extender.cluster.snapshot_store import SnapshotStore
-from extender.input_files import Signature
-from extender.objects import Pod
-from extender.verbs.placement import PodGroup, group_of, is_followed
+from extender.kubernetes.namespaces import NamespaceRules, rules_of
+from extender.kubernetes.resources import PodLoad, load_of_pod
+from extender.model.objects import NOTHING, Node, Pod
+from extender.model.using_objects import WaitingPod, WaitingPods
+from extender.rules.pod_state import PodGroup, group_of, is_followed
+from extender.rules.resource_fit import IncomingPod
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -41,12 +43,13 @@ class ManifestFollower:
         self._preloaded = preloaded
         self._uses = uses
         self._groups: Mapping[PodGroup, int] | None = None
+        self._waiting = WaitingPods()
         self._clock = clock
         self._stopping = threading.Event()
         self._loaded: tuple[Signature, ...] | None = None
         self._seen: tuple[Signature, ...] | None = None
         self._error = ""
-        self._failed_at = 0.0
+        self._failed_at = self._taken_at = 0.0
         self.manifests = Manifests()
 
     def start(self) -> None:
@@ -68,14 +71,25 @@ class ManifestFollower:
         if not error:
             return ""
         age = self._clock() - self._failed_at
-        return f"last reload failed {age:.0f}s ago, answering from the state before: {error}"
+        return f"last reload failed {age:.0f}s ago, answering from the previous state: {error}"
 
     def find_pod(self, namespace: str, name: str) -> Pod | None:
         return self.manifests.pods.get(f"{namespace}/{name}")
 
+    def find_node(self, name: str) -> Node | None:
+        return self.manifests.nodes.get(name)
+
+    def age(self) -> float:
+        """Seconds since the files were read."""
+        return self._clock() - self._taken_at
+
     def known_pods(self) -> Collection[str]:
         """NAMESPACE/NAME of each pod."""
         return self.manifests.pods.keys()
+
+    def waiting_pods(self) -> WaitingPods:
+        """Those that name a RuntimeClass and have no node."""
+        return self._waiting
 
     def rules_of_namespace(self, namespace: str) -> NamespaceRules:
         found = self.manifests.namespaces.get(namespace)
@@ -116,6 +130,10 @@ class ManifestFollower:
     def _load(self) -> Manifests:
         return load_manifests(self._paths, Manifests(uses=Uses() if self._uses else None))
 
+    def pods_beside(self, _: IncomingPod) -> Iterator[PodLoad]:
+        """The pods of the manifests that take room of a node."""
+        yield from filter(None, map(load_of_pod, self.manifests.pods.values()))
+
     def pod_groups(self) -> Mapping[PodGroup, int] | None:
         """The number of pods in each group, as for a live cluster."""
         return self._groups
@@ -128,18 +146,29 @@ class ManifestFollower:
             classes = manifests.runtime_classes
             pods = filter(is_followed, manifests.uses.pods.values())
             self._groups = Counter(group_of(each, classes) for each in pods)
-        # Only what is looked up by name is needed from now on; nodes and classes are in the store.
-        self.manifests = Manifests(pods=manifests.pods, namespaces=manifests.namespaces)
+        self._waiting = WaitingPods.of(
+            WaitingPod(pod.namespace or "default", pod.name, pod.runtime_class_name)
+            for pod in manifests.pods.values()
+            if pod.runtime_class_name and not (pod.state.node_name or pod.state.is_finished)
+        )
+        # The classes are in the store, and of the nodes all that takes room.
+        nodes = {
+            name: replace(node, labels=NOTHING, allocatable=b"")
+            for name, node in manifests.nodes.items()
+        }
+        self.manifests = Manifests(
+            nodes=nodes, pods=manifests.pods, namespaces=manifests.namespaces
+        )
+        self._taken_at = self._clock()
         self._loaded = self._seen = seen
         self._error = ""
 
     def _fail(self, text: str, *, unexpected: bool = False) -> None:
         if text != self._error:
-            # Set before it is logged, so that it shows in /readyz?verbose as soon as the log has
-            # it.
+            # Set before it is logged: /readyz?verbose shows it as soon as the log has it.
             self._error, self._failed_at = text, self._clock()
             _LOG.error(
-                "manifests not reloaded, keeping the state before",
+                "manifests not reloaded, keeping the previous state",
                 extra={"cause": text},
                 exc_info=unexpected,
             )

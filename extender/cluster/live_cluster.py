@@ -4,41 +4,147 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
-from extender.cluster.api_connection import ApiConnection
-from extender.cluster.cluster_config import ClusterConfig
-from extender.cluster.kinds import NODES, RUNTIME_CLASSES, Kind
-from extender.cluster.list_watch import Backoff, ListWatch, Reason
-from extender.cluster.live_classes import LiveLookup
+from msgspec import Raw
+
+from extender.cluster.api.config import ClusterConfig
+from extender.cluster.api.connection import (
+    ApiConnection,
+    ConnectionFaultError,
+    StatusError,
+    whole_body,
+)
+from extender.cluster.api.list_watch import Backoff, ListWatch
+from extender.cluster.api.objects import Connection, status_of
+from extender.cluster.api.reflector import Pause, Reflector
+from extender.cluster.distrust import Distrust, Mode, SandboxFeed
 from extender.cluster.node_and_class_feeds import Feed, NodeFeed, RuntimeClassFeed
-from extender.cluster.reflector import Pause, Reflector
+from extender.cluster.node_events import NodeEvents
+from extender.cluster.rate_limit import TokenBucket
 from extender.cluster.requeue import Requeue
 from extender.cluster.snapshot_store import SnapshotStore
-from extender.metrics import Metrics
-from extender.predicates.node_checks import Policy
-from extender.refused_pods import RefusedPods
+from extender.kubernetes.decoder import DecodeError
+from extender.kubernetes.kinds import NODES, RUNTIME_CLASSES, Kind
+from extender.kubernetes.name_rules import node_name_fault
+from extender.model.errors import ERROR_PREFIX, UndecidedError
+from extender.model.objects import RuntimeClass
+from extender.model.reasons import shown
+from extender.rules.class_nodes import Support
+from extender.rules.node_checks import Policy
+from extender.verbs.metrics import Metrics
+from extender.verbs.outcomes import RefusedPods
 
 _LOG: Final = logging.getLogger(__name__)
 
+#: The longest that a request waits, whatever the connection does.
+LIMIT_SECONDS: Final = 1.0
 
-class WatchMetrics:
-    """Counts the events and restarts of reflectors; the labels are from fixed sets."""
+#: An answer, or the lack of one, is used for further requests with that name this long.
+REUSE_SECONDS: Final = 1.0
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._event_counters: dict[tuple[str, str], Callable[[], None]] = {}
+#: Look-ups a second, for all names together.
+QUESTIONS_PER_SECOND: Final = 10
 
-    def event(self, kind: str, type: str) -> None:
-        count = self._event_counters.get((kind, type))
-        if count is None:
-            count = self._metrics.watch_events.labels(kind, type).inc
-            self._event_counters[kind, type] = count
-        count()
+#: Look-ups that have not ended, waited for or not: each has a thread.
+MAX_UNDER_WAY: Final = 8
 
-    def restart(self, kind: str, reason: Reason) -> None:
-        self._metrics.watch_restarts.labels(kind, reason.value).inc()
+#: No RuntimeClass is larger than what etcd stores.
+_MAX_BYTES: Final = 4 * 2**20
+
+
+class _Question(NamedTuple):
+    """One name looked up: a class, None or an error is the result."""
+
+    asked_at: float
+    answer: Future[RuntimeClass | None]
+
+
+class LiveLookup:
+    """One GET for a missing class, for request threads; a class found is put into the store."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        feed: RuntimeClassFeed,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connect = connect
+        self._feed = feed
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._bucket = TokenBucket(QUESTIONS_PER_SECOND, QUESTIONS_PER_SECOND, clock)
+        self._questions: dict[str, _Question] = {}
+        self._threads = ThreadPoolExecutor(MAX_UNDER_WAY, "lookup", self._begin_thread)
+        self._own = threading.local()
+
+    def __call__(self, name: str) -> RuntimeClass | None:
+        """None when there is no such class. Raises UndecidedError without an answer in time."""
+        if node_name_fault(name):
+            # The names of classes follow the same rules as those of nodes.
+            return None
+        question = self._question(name)
+        left = question.asked_at + LIMIT_SECONDS - self._clock()
+        try:
+            return question.answer.result(max(0.0, left))
+        except TimeoutError:
+            raise _undecided(name, f"no answer within {LIMIT_SECONDS:g} s") from None
+        except (ConnectionFaultError, DecodeError) as error:
+            raise _undecided(name, str(error)) from None
+        except Exception as error:
+            _LOG.exception("looking up RuntimeClass %s failed", name)
+            raise _undecided(name, repr(error)) from None
+
+    def _question(self, name: str) -> _Question:
+        now = self._clock()
+        with self._lock:
+            recent = (
+                each for each in self._questions.items() if now - each[1].asked_at < REUSE_SECONDS
+            )
+            self._questions = dict(recent)
+            question = self._questions.get(name)
+            if question is not None and self._stands(name, question.answer):
+                return question
+            if not self._bucket.take():
+                raise _undecided(name, f"more than {QUESTIONS_PER_SECOND} look-ups a second")
+            question = _Question(now, self._threads.submit(self._get, name))
+            self._questions[name] = question
+            return question
+
+    def _stands(self, name: str, answer: Future[RuntimeClass | None]) -> bool:
+        """Whether the answer has not become old: a class that was found is in the feed.
+
+        It is there until the reflector hears that it was deleted.
+        """
+        was_found = answer.done() and answer.exception() is None and answer.result() is not None
+        return not was_found or self._feed.holds(name)
+
+    def _begin_thread(self) -> None:
+        self._own.connection = self._connect()
+
+    def _get(self, name: str) -> RuntimeClass | None:
+        connection: Connection = self._own.connection
+        path = f"{RUNTIME_CLASSES.path}/{quote(name, safe='')}"
+        response = connection.get(path, {}, silence=LIMIT_SECONDS, connect=LIMIT_SECONDS)
+        body = whole_body(response, LIMIT_SECONDS, _MAX_BYTES)
+        if response.status == 200:
+            return self._feed.offer(Raw(body))
+        if response.status == 404 and status_of(body).code == 404:
+            return None
+        if response.status == 401:
+            connection.rejected()
+        raise StatusError(response.status, body)
+
+
+def _undecided(name: str, cause: str) -> UndecidedError:
+    return UndecidedError(
+        f'{ERROR_PREFIX}RuntimeClass "{shown(name)}" is not in the cache, '
+        f"and the API server could not be asked: {cause}"
+    )
 
 
 class LiveCluster:
@@ -58,38 +164,27 @@ class LiveCluster:
         self._config = config
         self._store = store
         self._metrics = metrics
-        self._requeues: list[Requeue] = []
+        self._others: list[Requeue | Distrust] = []
         self.runtime_class_feed = RuntimeClassFeed(store)
-        feeds: list[tuple[Kind, Feed[Any]]] = [
-            (RUNTIME_CLASSES, self.runtime_class_feed),
-            *others,
-        ]
+        feeds: list[tuple[Kind, Feed[Any]]] = [(RUNTIME_CLASSES, self.runtime_class_feed), *others]
         if nodes:
             feeds.append((NODES, NodeFeed(store)))
-        observer = WatchMetrics(metrics)
         self._reflectors = tuple(
             Reflector(
                 kind,
                 feed,
                 ApiConnection(config),
                 ListWatch(Backoff(time.monotonic), watch_list=watch_list),
-                observer,
-                answers_again=partial(self._answers_again, kind),
+                metrics,
                 pause=pause,
             )
             for kind, feed in feeds
         )
         for reflector in self._reflectors:
             gauge = metrics.last_contact.labels(reflector.kind.name)
-            gauge.set_function(_last_contact_of(reflector))
+            gauge.set_function(partial(attrgetter("heard_at_epoch"), reflector.contact))
         #: Finds a class that the cache does not have yet.
         self.lookup = LiveLookup(lambda: ApiConnection(config), self.runtime_class_feed)
-
-    def _answers_again(self, kind: Kind) -> None:
-        """The reflector of one kind has found that the server is back: the others try now."""
-        for reflector in self._reflectors:
-            if reflector.kind is not kind:
-                reflector.server_answers()
 
     def start(self) -> None:
         for each in self._threads():
@@ -101,22 +196,27 @@ class LiveCluster:
         for each in self._threads():
             each.stop()
 
-    def _threads(self) -> tuple[Requeue | Reflector, ...]:
-        return (*self._requeues, *self._reflectors)
+    def _threads(self) -> tuple[Requeue | Distrust | Reflector, ...]:
+        return (*self._others, *self._reflectors)
 
     def descriptions(self) -> dict[str, Callable[[], str]]:
         """What readiness shows, one line for each kind."""
         return {
-            f"{reflector.kind.name.lower()}-watch": reflector.describe
+            f"{reflector.kind.name.lower()}-watch": reflector.contact.describe
             for reflector in self._reflectors
         }
+
+    def age(self) -> float:
+        """Seconds since all kinds were heard of; before the first contact, since the epoch."""
+        return time.time() - min(each.contact.heard_at_epoch for each in self._reflectors)
 
     def wake(self, refused: RefusedPods, policy: Policy) -> None:
         """From `start` on, requeue the remembered pods that would now pass."""
         patched = self._metrics.requeued_pods.inc
         connection = ApiConnection(self._config)
-        self._requeues.append(Requeue(self._store, refused, policy, connection, patched))
+        self._others.append(Requeue(self._store, refused, policy, connection, patched))
 
-
-def _last_contact_of(reflector: Reflector) -> Callable[[], float]:
-    return lambda: reflector.contact.heard_at_epoch
+    def distrust(self, feed: SandboxFeed, support: Support, mode: Mode, after: float) -> None:
+        """From `start` on, judge what the feed, which is one of the others, has seen."""
+        events = NodeEvents(ApiConnection(self._config))
+        self._others.append(Distrust(self._store, feed, events, support, mode, after))

@@ -1,71 +1,73 @@
 """What manifests hold: takes Nodes, RuntimeClasses, Pods, Namespaces and workloads, one by one."""
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, TypeVar
 
+import msgspec
 from msgspec import Raw, Struct
 
-from extender.admission.policy_subjects import Subject, pod_subject, template_subject
-from extender.cluster.manifest_files import ManifestError
-from extender.cluster.misspelt import Misspelt
-from extender.cluster.yaml_places import Path
-from extender.decoding.class_using_objects import (
-    RawNodeState,
-    RawPlacedPod,
-    RawUse,
-    is_ready,
-    placed_pod_of,
-    workload_of,
-)
-from extender.decoding.decoder import DecodeError, convert, decode
-from extender.decoding.explained_pods import explained_pod
-from extender.decoding.nodes import RawNode, node_of
-from extender.decoding.resource_amounts import allocatable_of
-from extender.decoding.runtime_classes import (
+from extender.cluster.input_files import FileError, ManifestError, manifest_files, read_file
+from extender.kubernetes.decoder import NULL, DecodeError, decode, in_a_file, nullable
+from extender.kubernetes.explained_pods import explained_pod
+from extender.kubernetes.kinds import NAMESPACES, NODE_TEMPLATES, NODES, PODS, RUNTIME_CLASSES
+from extender.kubernetes.name_rules import node_name_fault
+from extender.kubernetes.nodes import NodeReader, is_ready
+from extender.kubernetes.pods import RawPod, placed_pod_of
+from extender.kubernetes.resources import allocatable_of
+from extender.kubernetes.runtime_classes import (
     RawNamespace,
     RawRuntimeClass,
     namespace_of,
     runtime_class_of,
+    runtimeclass_fault,
 )
-from extender.decoding.workloads import WORKLOAD_GROUPS, RawWorkload, template_pod_of
-from extender.objects import Namespace, Node, Pod, RuntimeClass
-from extender.using_objects import PlacedPod, Workload
-from extender.validation.name_rules import validate_node_name
-from extender.validation.overhead import unreadable_amount
-from extender.validation.runtimeclass_rules import validate_runtimeclass
+from extender.kubernetes.workloads import (
+    POD_TEMPLATE,
+    has_template,
+    ignored_class,
+    template_pod_of,
+    workload_of,
+)
+from extender.kubernetes.yaml_documents import YamlError, yaml_documents
+from extender.model.errors import BadRequestError
+from extender.model.objects import Namespace, Node, Pod, RuntimeClass
+from extender.model.using_objects import PlacedPod, Workload
 
 K = TypeVar("K")
 T = TypeVar("T")
+
+#: Keys of objects and indices of lists, from the document down.
+FieldPath = tuple[str | int, ...]
 
 #: The depth of Lists within Lists; kubectl prints one level, and each further level is read again.
 MAX_LISTS: Final = 8
 
 #: The kinds that are read, by the group of their apiVersion.
-_GROUPS: Final = {"Namespace": "", "Node": "", "Pod": "", "RuntimeClass": "node.k8s.io"}
+_NODE_TEMPLATES: Final = frozenset((each.name, each.group) for each in NODE_TEMPLATES)
+_GROUPS: Final = {each.name: each.group for each in (NAMESPACES, NODES, PODS, RUNTIME_CLASSES)}
 
 
 @dataclass(slots=True)
 class Uses:
     """The users of RuntimeClasses in the files: pods by NAMESPACE/NAME, and workloads.
 
-    not_ready: nodes whose condition Ready is not True.
+    not_ready: nodes whose condition Ready is not True. node_templates: of NODE_TEMPLATES, by kind.
     """
 
     pods: dict[str, PlacedPod] = field(default_factory=dict)
     workloads: dict[tuple[str, str], Workload] = field(default_factory=dict)
     not_ready: set[str] = field(default_factory=set)
+    node_templates: list[tuple[str, Raw]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Manifests:
     """What the files hold, by name; pods by NAMESPACE/NAME. Warnings are for a person to read.
 
-    Of Namespaces only the annotations and labels about RuntimeClasses are kept. templates: the pods
-    that workloads make, by kind and the workload's NAMESPACE/NAME; where it is None, workloads are
-    ignored as other kinds are. uses: likewise where it is None. subjects: the objects that policies
-    of namespaces judge, by kind and NAMESPACE/NAME; None where they are not wanted.
+    templates: the pods that workloads make; subjects: pods and workloads as they came; both by kind
+    and NAMESPACE/NAME. These two and uses are None where they are not wanted.
     """
 
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -74,9 +76,8 @@ class Manifests:
     namespaces: dict[str, Namespace] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     templates: dict[tuple[str, str], Pod] | None = None
-    misspelt: Misspelt = field(default_factory=Misspelt)
     uses: Uses | None = None
-    subjects: dict[tuple[str, str], Subject] | None = None
+    subjects: dict[tuple[str, str], Raw] | None = None
     _twice: set[str] = field(default_factory=set)
     _amounts: set[bytes] = field(default_factory=set)
 
@@ -114,37 +115,41 @@ class _Named(Struct):
     metadata: _Metadata | None = None
 
 
-class ObjectKind(Struct, rename="camel"):
+class Header(Struct, rename="camel"):
+    """The kind of an object, and its items, which may be anything where it is no List."""
+
     api_version: str | None = None
     kind: str | None = None
+    items: Raw = NULL
 
     @property
     def group(self) -> str:
         return (self.api_version or "").rpartition("/")[0]
 
 
-class Header(ObjectKind, rename="camel"):
-    """An object, and its items if it is a List."""
-
-    items: list[Raw] | None = None
-
-
 def take_document(document: Raw, loaded: Manifests) -> None:
     """Read one object or List into `loaded`. Raises ManifestError and DecodeError."""
     for _, header, each in objects_in(document):
-        _take(each, header, header.kind or "", loaded)
+        kind = header.kind or ""
+        try:
+            if kind in _GROUPS and (header.api_version is None or header.group == _GROUPS[kind]):
+                _TAKERS[kind](each, loaded)
+            elif loaded.uses and (kind, header.group) in _NODE_TEMPLATES:
+                loaded.uses.node_templates.append((kind, each))
+            elif has_template(kind, header.group):
+                _take_workload(each, kind, loaded)
+        except DecodeError as error:
+            raise ManifestError(f"{_named(kind, _name_of(each))}: {in_a_file(error)}") from None
 
 
 def objects_in(
-    document: Raw, default_kind: str = "", place: Path = ()
-) -> Iterator[tuple[Path, ObjectKind, Raw]]:
-    """The object that a document is, or those of a List, each with its place in the document.
-
-    Raises ManifestError and DecodeError.
-    """
-    header, items = _head_of(document)
+    document: Raw, default_kind: str = "", place: FieldPath = ()
+) -> Iterator[tuple[FieldPath, Header, Raw]]:
+    """A document's object, or a List's, with places. Raises ManifestError and DecodeError."""
+    header = decode(document, Header)
     header.kind = kind = header.kind or default_kind
-    if not (kind.endswith("List") and items is not None):
+    items = nullable(header.items, list[Raw], "items") if kind.endswith("List") else None
+    if items is None:
         yield place, header, document
         return
     if len(place) >= 2 * MAX_LISTS:
@@ -154,46 +159,6 @@ def objects_in(
             yield from objects_in(element, kind.removesuffix("List"), (*place, "items", index))
         except DecodeError as error:
             raise ManifestError(f"items[{index}]: {str(error).removeprefix('body: ')}") from None
-
-
-def _take(document: Raw, header: ObjectKind, kind: str, loaded: Manifests) -> None:
-    if loaded.misspelt.take_turn():
-        loaded.warnings += _misspelt(document, header, kind, loaded)
-    try:
-        if kind in _GROUPS and (header.api_version is None or header.group == _GROUPS[kind]):
-            _TAKERS[kind](document, loaded)
-        elif WORKLOAD_GROUPS.get(kind) == header.group:
-            _take_workload(document, kind, loaded)
-    except DecodeError as error:
-        raise ManifestError(f"{_named(kind, _name_of(document))}: {error}") from None
-
-
-def _misspelt(document: Raw, header: ObjectKind, kind: str, loaded: Manifests) -> Iterator[str]:
-    """The misspelt fields of a document; they are reported before it is read or left out."""
-    groups = _GROUPS if loaded.templates is None else {**_GROUPS, **WORKLOAD_GROUPS}
-    if kind not in groups:
-        yield from loaded.misspelt.kind(kind, [*groups])
-        return
-    named = _named(kind, _name_of(document))
-    if header.api_version is not None and header.group != groups[kind]:
-        version = f"{groups[kind]}/v1".removeprefix("/")
-        yield from loaded.misspelt.group(named, header.group, version)
-        return
-    with contextlib.suppress(DecodeError):  # reported by the code that reads the document
-        yield from loaded.misspelt.fields_of(decode(document, dict), kind, named)
-
-
-def _head_of(document: Raw) -> tuple[ObjectKind, list[Raw] | None]:
-    """What an object is, and its items if it has any. Raises DecodeError."""
-    try:
-        header = decode(document, Header)
-    except DecodeError:
-        # In an object that is no List, items may be anything.
-        kind = decode(document, ObjectKind)
-        if not kind.kind or kind.kind.endswith("List"):
-            raise
-        return kind, None
-    return header, header.items
 
 
 def _name_of(document: Raw) -> str:
@@ -210,26 +175,25 @@ def _named(kind: str, name: str) -> str:
 
 
 def _take_node(document: Raw, loaded: Manifests) -> None:
-    node = node_of(decode(document, RawNode))
+    node = NodeReader().read(document)
     loaded.check_amounts(node.allocatable)
-    errors = validate_node_name(node.name)
-    if errors:
-        raise ManifestError(f"{_named('Node', node.name)}: {errors[0].text}")
+    fault = node_name_fault(node.name)
+    if fault:
+        raise ManifestError(f"{_named('Node', node.name)}: {fault}")
     loaded.put(loaded.nodes, node.name, node, _named("Node", node.name))
     if loaded.uses is not None:
-        if is_ready(decode(document, RawNodeState)):
+        if is_ready(node):
             loaded.uses.not_ready.discard(node.name)
         else:
             loaded.uses.not_ready.add(node.name)
 
 
 def _take_runtime_class(document: Raw, loaded: Manifests) -> None:
-    plain = decode(document, dict)
-    errors = validate_runtimeclass(plain)
-    if errors:
-        text = unreadable_amount(errors[0], plain) or errors[0].text
-        raise ManifestError(f"{_named('RuntimeClass', _name_of(document))}: {text}")
-    runtime_class = runtime_class_of(convert(plain, RawRuntimeClass))
+    raw = decode(document, RawRuntimeClass)
+    fault = runtimeclass_fault(raw)
+    if fault:
+        raise ManifestError(f"{_named('RuntimeClass', _name_of(document))}: {fault}")
+    runtime_class = runtime_class_of(raw)
     name = runtime_class.name
     loaded.put(loaded.runtime_classes, name, runtime_class, _named("RuntimeClass", name))
 
@@ -238,41 +202,34 @@ def _take_pod(document: Raw, loaded: Manifests) -> None:
     pod = explained_pod(document)
     key = f"{pod.namespace or 'default'}/{pod.name}"
     loaded.put(loaded.pods, key, pod, _named("Pod", key))
+    if loaded.templates is not None:
+        _warn_of_ignored_class(document, "Pod", key, loaded)
     if loaded.uses is not None:
-        loaded.uses.pods[key] = placed_pod_of(decode(document, RawPlacedPod, "Pod"))
+        loaded.uses.pods[key] = placed_pod_of(decode(document, RawPod, "Pod"))
     if loaded.subjects is not None:
-        _keep_last(loaded.subjects, ("Pod", key), pod_subject(document))
+        loaded.subjects["Pod", key] = document
 
 
 def _take_workload(document: Raw, kind: str, loaded: Manifests) -> None:
     """Read a workload, as far as templates or uses are wanted."""
     if loaded.templates is not None:
-        _take_template(document, kind, loaded, loaded.templates)
-    # A PodTemplate makes no pods by itself.
-    if loaded.uses is not None and kind != "PodTemplate":
-        workload = workload_of(decode(document, RawUse), kind)
-        loaded.uses.workloads[kind, f"{workload.namespace}/{workload.name}"] = workload
+        pod = template_pod_of(document, kind)
+        name = f"{pod.namespace or 'default'}/{pod.name}"
+        loaded.put(loaded.templates, (kind, name), pod, _named(kind, name))
+        _warn_of_ignored_class(document, kind, name, loaded)
+    if loaded.uses is None and loaded.subjects is None:
+        return
+    workload = workload_of(document, kind)
+    key = kind, f"{workload.namespace}/{workload.name}"
+    if loaded.uses is not None and kind != POD_TEMPLATE.name:
+        loaded.uses.workloads[key] = workload
     if loaded.subjects is not None:
-        subject = template_subject(document, kind)
-        if subject is not None:
-            loaded.subjects[subject.key] = subject
+        loaded.subjects[key] = document
 
 
-def _keep_last(
-    subjects: dict[tuple[str, str], Subject], key: tuple[str, str], subject: Subject | None
-) -> None:
-    """Of two objects with one name the last one counts, also where no policy looks at it."""
-    subjects.pop(key, None)
-    if subject is not None:
-        subjects[key] = subject
-
-
-def _take_template(
-    document: Raw, kind: str, loaded: Manifests, templates: dict[tuple[str, str], Pod]
-) -> None:
-    pod = template_pod_of(decode(document, RawWorkload), kind)
-    key = f"{pod.namespace or 'default'}/{pod.name}"
-    loaded.put(templates, (kind, key), pod, _named(kind, key))
+def _warn_of_ignored_class(document: Raw, kind: str, key: str, loaded: Manifests) -> None:
+    for finding, _ in ignored_class(decode(document, dict), kind):
+        loaded.warnings.append(f"{_named(kind, key)}: {finding.what}")
 
 
 def _take_namespace(document: Raw, loaded: Manifests) -> None:
@@ -292,3 +249,89 @@ _TAKERS: Final = {
     "Pod": _take_pod,
     "RuntimeClass": _take_runtime_class,
 }
+
+
+def load_manifests(
+    paths: Sequence[str], loaded: Manifests | None = None, *, pipes: bool = False
+) -> Manifests:
+    """Read all files, into `loaded` if given, which another thread may then look at meanwhile.
+
+    With pipes, a path may be a pipe, such as a shell's <(…). Raises ManifestError.
+    """
+    loaded = Manifests() if loaded is None else loaded
+    named = {Path(path) for path in paths}
+    for file in manifest_files(paths):
+        try:
+            text = read_file(file, pipes=pipes and file in named)
+        except FileError as error:
+            raise ManifestError(f"{file}: {error}") from None
+        read_manifest(text, str(file), loaded)
+    if loaded.is_empty:
+        loaded.warnings.append(f"no Node, RuntimeClass or Pod in {', '.join(paths)}")
+    return loaded
+
+
+def read_manifest(text: bytes, name: str, loaded: Manifests) -> None:
+    """Read one file's text; name is the file's in errors. Raises ManifestError."""
+    try:
+        for _, document in documents_of(text):
+            take_document(document, loaded)
+    except (ManifestError, DecodeError, YamlError) as error:
+        raise ManifestError(f"{name}: {error}") from None
+    except RecursionError:
+        raise ManifestError(f"{name}: nested too deeply") from None
+
+
+def documents_of(text: bytes, *, skip_others: bool = False) -> Iterator[tuple[int, Raw]]:
+    """The documents of a text that are objects, by their numbers from 0.
+
+    What is none is an error, or with skip_others left out. Raises ManifestError and YamlError.
+    """
+    if text.lstrip()[:1] == b"{":
+        # Nothing but JSON begins like this (YAML's flow style excepted), and a cluster of 65,000
+        # nodes in JSON is read a hundred times faster than as YAML.
+        try:
+            msgspec.json.decode(text, type=Header)
+        except msgspec.ValidationError:
+            pass
+        except RecursionError:
+            raise ManifestError("nested too deeply") from None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            yield from _yaml_documents(text, skip_others)
+            return
+        yield 0, Raw(text)
+        return
+    yield from _yaml_documents(text, skip_others)
+
+
+def _yaml_documents(text: bytes, skip_others: bool) -> Iterator[tuple[int, Raw]]:
+    for number, document in enumerate(yaml_documents(text, pack_items=True)):
+        if document is None:
+            continue
+        if isinstance(document, dict):
+            yield number, Raw(msgspec.json.encode(document))
+        elif not skip_others:
+            kind = type(document).__name__
+            raise ManifestError(f"document {number + 1}: expected an object, got {kind}")
+
+
+#: Longer texts are no pod: etcd keeps objects up to 1.5 MB.
+MAX_PASTED: Final = 1_500_000
+
+
+def pasted_pods(text: bytes) -> tuple[Mapping[str, Pod], Sequence[str]]:
+    """The Pods of a text and of its workloads, by KIND NAMESPACE/NAME, and warnings.
+
+    Raises BadRequestError, also where there is none.
+    """
+    if len(text) > MAX_PASTED:
+        raise BadRequestError(f"the text is over the limit of {MAX_PASTED:,} bytes")
+    loaded = Manifests(templates={})
+    try:
+        read_manifest(text, "the text", loaded)
+    except ManifestError as error:
+        raise BadRequestError(str(error)) from None
+    found = {(PODS.name, key): pod for key, pod in loaded.pods.items()} | (loaded.templates or {})
+    if not found:
+        raise BadRequestError("the text holds no Pod or workload")
+    return {f"{kind} {key}": pod for (kind, key), pod in found.items()}, loaded.warnings

@@ -1,6 +1,6 @@
-"""From a reflector's raw objects to the store: what is kept of each object, and what has changed.
+"""From raw objects to the store: what is kept of each object, and what has changed.
 
-A feed is used by its kind's reflector thread only, unless a docstring says otherwise.
+A feed belongs to its kind's reflector thread, unless a docstring says otherwise.
 """
 
 import threading
@@ -11,29 +11,19 @@ from typing import Final, Generic, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.cluster.api_objects import is_older, revision
+from extender.cluster.api.objects import is_older, revision
 from extender.cluster.snapshot_store import ObservedNode, SnapshotStore, canonical_labels
-from extender.decoding.decoder import DecodeError, decode
-from extender.decoding.nodes import (
-    NodeReader,
-    NodeTraits,
-    SharedTexts,
-    labels_of,
-    traits_of,
-    watched_node,
-)
-from extender.decoding.runtime_classes import RawRuntimeClass, runtime_class_of
-from extender.objects import Condition, RuntimeClass
-from extender.shape import Shape, shape_of
-from extender.validation.name_rules import validate_node_name
+from extender.kubernetes.decoder import DecodeError, decode
+from extender.kubernetes.name_rules import node_name_fault
+from extender.kubernetes.nodes import NodeReader, RawNode
+from extender.kubernetes.pods import RawPod
+from extender.kubernetes.runtime_classes import RawNamespace, RawRuntimeClass, runtime_class_of
+from extender.model.objects import Condition, RuntimeClass
+from extender.rules.node_shape import Shape, shape_of
 
-#: How many different traits of nodes are remembered, so that nodes share their shapes. A cluster
-#: has a few dozen, but each taint with a timeAdded makes another one.
-MAX_TRAITS: Final = 4096
-
-#: The characters up to which traits are remembered; a kubelet may write a megabyte of them anew
-#: with each heartbeat.
-_MAX_TRAITS_SIZE: Final = 4096
+#: Changes of nodes that arrive together make one snapshot: at 65,000 nodes a snapshot takes 3 ms,
+#: thirty times as long as reading a change. This many changes make a snapshot at once.
+MAX_TOGETHER: Final = 1000
 
 
 class Held(Struct, gc=False):
@@ -43,19 +33,6 @@ class Held(Struct, gc=False):
 
 
 HeldT = TypeVar("HeldT", bound=Held)
-
-
-class Seen(Struct, Generic[HeldT], gc=False):
-    """An object just decoded; held is the object kept before, where nothing that matters differs.
-
-    Unless is_kept, the object is treated as if it did not exist.
-    """
-
-    name: bytes
-    resource_version: str
-    revision: int | None
-    held: HeldT
-    is_kept: bool = True
 
 
 class Feed(ABC, Generic[HeldT]):
@@ -69,107 +46,99 @@ class Feed(ABC, Generic[HeldT]):
     def __init__(self) -> None:
         self._held: dict[bytes, HeldT] = {}
         self._aside: dict[bytes, HeldT] | None = None
-        self._changed: dict[bytes, HeldT | None] = {}
-
-    @property
-    def has_changes(self) -> bool:
-        """Whether `flush` has anything to hand on."""
-        return bool(self._changed)
 
     @property
     def collected(self) -> int:
-        """Objects collected aside so far."""
         return len(self._aside or ())
 
     def begin(self) -> None:
-        """Begin a complete list; one that was begun and not finished is dropped."""
+        """Begin a complete list; an unfinished one is dropped."""
         self._aside = {}
 
     def collect(self, raw: Raw, *, deleted: bool = False) -> None:
-        """Add one object to the list. Raises DecodeError for what is not of this kind."""
+        """Add one object to the list. Raises DecodeError."""
         assert self._aside is not None
-        seen = self._decode(raw)
-        before = self._aside.get(seen.name)
-        if before is not None and is_older(seen.revision, before.revision):
+        name, version, held = self._decode(raw)
+        newest, before = revision(version), self._aside.get(name)
+        if before is not None and is_older(newest, before.revision):
             return
-        if deleted or not seen.is_kept:
-            self._aside.pop(seen.name, None)
+        if deleted or held is None:
+            self._aside.pop(name, None)
             return
-        held = seen.held
-        if held.revision != seen.revision:
-            # What is held keeps its own revision, in case this list is never completed.
-            held = msgspec.structs.replace(held, revision=seen.revision)
-        self._aside[seen.name] = held
+        if held.revision != newest:
+            # The object held before keeps its revision, in case this list is never completed.
+            held = msgspec.structs.replace(held, revision=newest)
+        self._aside[name] = held
 
     def commit(self) -> None:
         """The list is complete: objects that are not in it no longer exist."""
         assert self._aside is not None
         self._held, self._aside = self._aside, None
-        self._changed = {}
         self._replace(self._held)
 
     def change(self, raw: Raw, *, deleted: bool) -> str:
-        """Note the change of an event, which `flush` hands to the store; returns its
-        resourceVersion.
-
-        Raises DecodeError.
-        """
-        seen = self._decode(raw)
-        before = self._held.get(seen.name)
-        if before is not None and is_older(seen.revision, before.revision):
-            return seen.resource_version
-        if deleted or not seen.is_kept:
+        """Hand an event's change to the store; returns its resourceVersion. Raises DecodeError."""
+        name, version, held = self._decode(raw)
+        newest, before = revision(version), self._held.get(name)
+        if before is not None and is_older(newest, before.revision):
+            return version
+        if deleted or held is None:
             if before is not None:
-                del self._held[seen.name]
-                self._changed[seen.name] = None
-            return seen.resource_version
-        seen.held.revision = seen.revision
-        if seen.held is not before:
-            self._held[seen.name] = self._changed[seen.name] = seen.held
-        return seen.resource_version
-
-    def positioned(self, resource_version: str) -> None:
-        """All changes up to this version have been handed on."""
+                del self._held[name]
+                self._apply(name, None)
+            return version
+        held.revision = newest
+        if held is not before:
+            self._held[name] = held
+            self._apply(name, held)
+        return version
 
     def flush(self) -> None:
-        """Hand the noted changes to the store: only the last one of each object."""
-        changed, self._changed = self._changed, {}
-        if changed:
-            self._apply(changed)
+        """Hand on the changes that `change` has put aside: the stream has nothing more for now."""
+
+    def positioned(self, resource_version: str) -> None:
+        """All objects up to this version are held."""
 
     @abstractmethod
-    def _decode(self, raw: Raw) -> Seen[HeldT]:
-        """One object as JSON → what is kept of it. Raises DecodeError."""
+    def _decode(self, raw: Raw) -> tuple[bytes, str, HeldT | None]:
+        """The name of an object, its resourceVersion and what is kept of it. Raises DecodeError.
+
+        The object held before where nothing that matters differs; None for one that is ignored.
+        """
 
     @abstractmethod
     def _replace(self, held: Mapping[bytes, HeldT]) -> None:
         """Hand a complete list to the store."""
 
-    @abstractmethod
-    def _apply(self, changed: Mapping[bytes, HeldT | None]) -> None:
-        """Hand changes to the store; None for what was deleted."""
-
-
-def _checked_name(name: str) -> bytes:
-    errors = validate_node_name(name)
-    if errors:
-        raise DecodeError(errors[0].text)
-    return name.encode()
+    def _apply(self, name: bytes, held: HeldT | None) -> None:
+        """Hand a change to the store; None for a deleted object."""
+        self._replace(self._held)
 
 
 def check_kind(found: str | None, kind: str) -> None:
-    """Raises DecodeError."""
-    # The items of a list carry no kind.
+    """Raises DecodeError. The items of a list carry no kind."""
     if found is not None and found != kind:
         raise DecodeError(f"expected a {kind}, got kind {found!r}")
 
 
-class HeldNode(Held, gc=False):
-    """About 50 bytes; labels are the store's own bytes, shapes are shared between nodes.
+def version_of(read: RawRuntimeClass | RawNamespace | RawPod, kind: str) -> str:
+    """An object's resourceVersion. Raises DecodeError where it is of another kind."""
+    check_kind(read.kind, kind)
+    return (read.metadata and read.metadata.resource_version) or ""
 
-    bare is the node's shape without what classes ask for. allocatable is status.allocatable as
-    JSON: nodes of one kind of machine mostly share it. conditions are the newest known, also while
-    no class asks for any: a class that begins to ask must find them here.
+
+def _checked_name(name: str) -> bytes:
+    fault = node_name_fault(name)
+    if fault:
+        raise DecodeError(fault)
+    return name.encode()
+
+
+class HeldNode(Held, gc=False):
+    """About 50 bytes; labels are the store's own, bare is the shape without what classes ask for.
+
+    allocatable is status.allocatable as JSON. conditions are the newest known, also while no class
+    asks for any: a class that begins to ask must find them here.
     """
 
     labels: bytes
@@ -179,11 +148,7 @@ class HeldNode(Held, gc=False):
 
 
 class NodeFeed(Feed[HeldNode]):
-    """Nodes.
-
-    A heartbeat changes nothing that is held: it costs one decoding and four comparisons of bytes. A
-    change of a condition that no class asks for is noted here and not handed on.
-    """
+    """Nodes. A change of a condition that no class asks for is noted here and not handed on."""
 
     kind = "Node"
 
@@ -192,71 +157,57 @@ class NodeFeed(Feed[HeldNode]):
         self._store = store
         store.ask_for_conditions(self._conditions_of)
         self._reader = NodeReader()
-        self._bare_shapes: dict[NodeTraits, Shape] = {}
-        self._amounts = SharedTexts()
+        self._changed: set[bytes] = set()
 
-    def _decode(self, raw: Raw) -> Seen[HeldNode]:
-        node, read = watched_node(raw, self.kind)
-        check_kind(node.kind, self.kind)
-        name = node.name.encode()
+    def _decode(self, raw: Raw) -> tuple[bytes, str, HeldNode | None]:
+        read = decode(raw, RawNode, self.kind)
+        check_kind(read.kind, self.kind)
+        node = self._reader.node_of(read, self.kind)
+        name, bare, conditions = node.name.encode(), shape_of(node, ()), node.conditions
         before = self._held.get(name)
         if before is None:
             _checked_name(node.name)
-        bare, labels = self._bare_shape(traits_of(node, self.kind), before), node.labels
+        version, labels = read.resource_version, read.labels
+        newest = revision(version)
         # kube-apiserver writes labels in canonical form, so comparing bytes is mostly enough.
         if before is None or labels != before.labels:
-            labels = canonical_labels(labels_of(labels, self.kind))
-        if before is not None and labels == before.labels:
-            labels = before.labels
-        version = node.resource_version
-        newest = revision(version)
-        allocatable, conditions = node.allocatable, self._reader.shared_conditions(read)
+            labels = canonical_labels(node.labels)
         if (
             before is not None
-            and bare is before.bare
-            and labels is before.labels
-            and allocatable == before.allocatable
+            and bare == before.bare
+            and labels == before.labels
+            and node.allocatable == before.allocatable
         ):
             if conditions is before.conditions or is_older(newest, before.revision):
-                return Seen(name, version, newest, before)
+                return name, version, before
             # The order matters: first the condition is noted, then it is checked whether a class
             # asks. A class that begins to ask meanwhile does it the other way round, so at least
             # one of the two sees the other's change.
             changed, before.conditions = conditions ^ before.conditions, conditions
             if changed.isdisjoint(self._store.wanted.conditions):
-                return Seen(name, version, newest, before)
-        allocatable = self._amounts.same(allocatable)
-        held = HeldNode(newest, labels, bare, allocatable, conditions)
-        return Seen(name, version, newest, held)
+                return name, version, before
+        return name, version, HeldNode(newest, labels, bare, node.allocatable, conditions)
 
     def _conditions_of(self, name: bytes) -> frozenset[Condition]:
         """The known conditions of a node; from any thread."""
         held = self._held.get(name)
         return held.conditions if held is not None else frozenset()
 
-    def _bare_shape(self, traits: NodeTraits, before: HeldNode | None) -> Shape:
-        """Nodes of equal traits share one object, as long as it is remembered.
-
-        Long ones are not; a node that keeps them keeps the object that it had before.
-        """
-        bare = self._bare_shapes.get(traits)
-        if bare is None:
-            bare = shape_of(self._reader.with_traits("", {}, traits, self.kind), ())
-            if traits.size > _MAX_TRAITS_SIZE:
-                return before.bare if before is not None and before.bare == bare else bare
-            if len(self._bare_shapes) >= MAX_TRAITS:
-                self._bare_shapes.clear()
-            self._bare_shapes[traits] = bare
-        return bare
-
     def _replace(self, held: Mapping[bytes, HeldNode]) -> None:
         self._store.replace_observed(_observed(name, each) for name, each in held.items())
 
-    def _apply(self, changed: Mapping[bytes, HeldNode | None]) -> None:
-        self._store.change_observed(
-            [_observed(name, each) for name, each in changed.items() if each is not None],
-            [name for name, each in changed.items() if each is None],
-        )
+    def _apply(self, name: bytes, held: HeldNode | None) -> None:
+        self._changed.add(name)
+        if len(self._changed) >= MAX_TOGETHER:
+            self.flush()
+
+    def flush(self) -> None:
+        changed, self._changed = self._changed, set()
+        if changed:
+            held = ((name, self._held.get(name)) for name in changed)
+            self._store.change_observed(
+                {name: None if each is None else _observed(name, each) for name, each in held}
+            )
 
 
 def _observed(name: bytes, held: HeldNode) -> ObservedNode:
@@ -264,17 +215,11 @@ def _observed(name: bytes, held: HeldNode) -> ObservedNode:
 
 
 class HeldClass(Held):
-    """A RuntimeClass."""
-
     runtime_class: RuntimeClass
 
 
 class RuntimeClassFeed(Feed[HeldClass]):
-    """RuntimeClasses.
-
-    The API server has validated them; a class that it would refuse today is used as it is. A
-    look-up may know of a class before the reflector does: see `offer`.
-    """
+    """RuntimeClasses, used as they are: the API server has validated them."""
 
     kind = "RuntimeClass"
 
@@ -285,17 +230,14 @@ class RuntimeClassFeed(Feed[HeldClass]):
         self._lock = threading.RLock()
         self._position: int | None = None
 
-    def _decode(self, raw: Raw) -> Seen[HeldClass]:
-        found = decode(raw, RawRuntimeClass, self.kind)
-        check_kind(found.kind, self.kind)
-        runtime_class = runtime_class_of(found)
+    def _decode(self, raw: Raw) -> tuple[bytes, str, HeldClass | None]:
+        read = decode(raw, RawRuntimeClass, self.kind)
+        version, runtime_class = version_of(read, self.kind), runtime_class_of(read)
         name = _checked_name(runtime_class.name)
-        version = (found.metadata and found.metadata.resource_version) or ""
-        newest = revision(version)
         before = self._held.get(name)
         if before is not None and before.runtime_class.same_as(runtime_class):
-            return Seen(name, version, newest, before)
-        return Seen(name, version, newest, HeldClass(newest, runtime_class))
+            return name, version, before
+        return name, version, HeldClass(revision(version), runtime_class)
 
     def positioned(self, resource_version: str) -> None:
         with self._lock:
@@ -312,16 +254,14 @@ class RuntimeClassFeed(Feed[HeldClass]):
         None when the reflector is past that version, so that the class has been deleted since.
         """
         with self._lock:
-            seen = self._decode(raw)
-            before = self._held.get(seen.name)
-            if before is not None and not is_older(before.revision, seen.revision):
-                # Noted, but perhaps not in the store yet, which the caller reads next.
-                self._replace(self._held)
+            name, version, found = self._decode(raw)
+            newest, before = revision(version), self._held.get(name)
+            if before is not None and not is_older(before.revision, newest):
                 return before.runtime_class
-            if before is None and not is_older(self._position, seen.revision):
+            if found is None or (before is None and not is_older(self._position, newest)):
                 return None
-            held = HeldClass(seen.revision, seen.held.runtime_class)
-            self._held[seen.name] = held
+            held = HeldClass(newest, found.runtime_class)
+            self._held[name] = held
             self._replace(self._held)
             return held.runtime_class
 
@@ -333,12 +273,5 @@ class RuntimeClassFeed(Feed[HeldClass]):
         with self._lock:
             return super().change(raw, deleted=deleted)
 
-    def flush(self) -> None:
-        with self._lock:
-            super().flush()
-
     def _replace(self, held: Mapping[bytes, HeldClass]) -> None:
         self._store.replace_runtime_classes([each.runtime_class for each in held.values()])
-
-    def _apply(self, changed: Mapping[bytes, HeldClass | None]) -> None:
-        self._replace(self._held)

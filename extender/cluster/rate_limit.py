@@ -1,6 +1,8 @@
-"""A token bucket: at most a number of actions a second."""
+"""Limits: of actions a second, and of what is logged."""
 
+import logging
 from collections.abc import Callable
+from typing import Final
 
 
 class TokenBucket:
@@ -26,3 +28,22 @@ class TokenBucket:
         self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
         self._filled_at = now
         return max(0.0, (1 - self._tokens) / self._rate)
+
+
+SECONDS: Final = 60.0
+
+
+class LogLimit:
+    """A logger for what may happen many times a second. For one thread."""
+
+    def __init__(self, logger: logging.Logger, clock: Callable[[], float]) -> None:
+        self._logger = logger
+        self._clock = clock
+        self._said_at: dict[str, float] = {}
+
+    def say(self, level: int, topic: str, text: str, **fields: object) -> None:
+        """Log the text once a minute for each topic; topics are of a fixed set."""
+        now = self._clock()
+        if now - self._said_at.get(topic, float("-inf")) >= SECONDS:
+            self._said_at[topic] = now
+            self._logger.log(level, text, extra=fields)

@@ -1,70 +1,61 @@
 """Requeues Pending pods that would now pass: an annotation makes kube-scheduler try them again.
 
-Creating a RuntimeClass requeues no pod in kube-scheduler, nor does a change of a node's handlers,
-and a pod that was refused by an outdated state waits for minutes. The pods that were refused before
-this process began are listed once at the start.
+Creating a RuntimeClass requeues no pod in kube-scheduler, nor does a change of a node's handlers.
+The pods that were refused before this process began are listed once at the start: kube-scheduler
+writes why it found no node into the pod's condition PodScheduled, our reasons too.
 """
 
 import logging
 import threading
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from http import HTTPStatus
+from typing import Final
 
 import orjson
+from msgspec import Raw
 
-from extender.cluster.api_connection import ConnectionFaultError
-from extender.cluster.api_objects import Response, refusal_text, status_of, whole_body
-from extender.cluster.kinds import pod_path
-from extender.cluster.list_watch import Backoff, Cause
-from extender.cluster.log_limit import LogLimit
-from extender.cluster.rate_limit import TokenBucket
-from extender.cluster.refused_before import ForbiddenError, WaitingPod, waiting_pods
+from extender.cluster.api.connection import ConnectionFaultError, StatusError, listed, whole_body
+from extender.cluster.api.last_contact import DOUBTED_SECONDS, Refusals
+from extender.cluster.api.list_watch import LIST_SILENCE_SECONDS, Backoff, Cause
+from extender.cluster.api.objects import Connection
+from extender.cluster.rate_limit import LogLimit, TokenBucket
 from extender.cluster.snapshot_store import SnapshotStore, Swap
-from extender.objects import Pod
-from extender.predicates.node_checks import Policy, Requirements, reason_for_all_nodes
-from extender.refused_pods import RefusedPod, RefusedPods
-from extender.shape import Shape
-from extender.snapshot import Snapshot
+from extender.kubernetes.decoder import DecodeError, decode, nullable
+from extender.kubernetes.explained_pods import uses_in
+from extender.kubernetes.kinds import PODS, pod_path
+from extender.kubernetes.pods import RawPod, RawPodSpec, pod_of, pod_status
+from extender.model.objects import Pod
+from extender.model.reasons import has_ours
+from extender.rules.node_checks import Policy, Requirements
+from extender.rules.node_shape import Shape
+from extender.rules.snapshot import Snapshot
+from extender.verbs.outcomes import RefusedPod, RefusedPods, key_of
 
 _LOG: Final = logging.getLogger(__name__)
 
 ANNOTATION: Final = "runtimeclass-extender/retry"
 
-#: Patches a second, and in a burst: for each the API server writes an object and kube-scheduler
-#: tries a pod.
+#: Patches a second, and in a burst; after each kube-scheduler tries a pod.
 RATE: Final = 20.0
 BURST: Final = 50.0
 
-#: After all remembered pods have been judged, the thread rests this many times as long. With
-#: thousands of different requirements judging takes a tenth of a second and more, and changes come
-#: by the hundred while a cluster grows; those that come meanwhile are judged together.
+#: After all remembered pods have been judged, which may take a tenth of a second, the thread rests
+#: this many times as long; the changes that come meanwhile are judged together.
 _REST: Final = 9.0
 _LONGEST_REST_SECONDS: Final = 10.0
 
-#: How many different changes of shape are judged one by one; with more, all nodes are.
-MAX_TRANSITIONS: Final = 1024
-
-#: The time between two tries while the API server is away, and the number of tries.
-RETRY_SECONDS: Final = 2.0
+#: The time between two tries of a patch, so that the second refusal is believed, and their number.
+RETRY_SECONDS: Final = DOUBTED_SECONDS
 _MAX_TRIES: Final = 5
+
+#: Answers below 500 after which another try may help.
+_MAY_PASS: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
 
 _ANSWER_SECONDS: Final = 5.0
 _MAX_BYTES: Final = 4 * 2**20
-
-#: A node's shape before and after; None for one that was not known.
-Transition = tuple[Shape | None, Shape]
-
-
-class Connection(Protocol):
-    """What requeueing needs of a connection; see api_connection.ApiConnection."""
-
-    def get(self, path: str, query: dict[str, str], *, silence: float) -> Response: ...
-    def merge_patch(self, path: str, body: bytes, *, silence: float) -> Response: ...
-    def rejected(self) -> None: ...
-    def interrupt(self) -> None: ...
 
 
 class _Changes:
@@ -72,11 +63,11 @@ class _Changes:
 
     def __init__(self) -> None:
         self.classes: set[str] = set()
-        self.transitions: set[Transition] = set()
-        self.many = False
+        #: A node's shape before, None for one that was not known, and after.
+        self.transitions: set[tuple[Shape | None, Shape]] = set()
 
     def __bool__(self) -> bool:
-        return bool(self.classes or self.transitions or self.many)
+        return bool(self.classes or self.transitions)
 
     def add(self, swap: Swap) -> None:
         old, new = swap.old, swap.new
@@ -90,10 +81,6 @@ class _Changes:
             before, after = old.shape(name), new.shape(name)
             if after is not None and after != before:
                 self.transitions.add((before, after))
-            if len(self.transitions) > MAX_TRANSITIONS:
-                self.transitions.clear()
-                self.many = True
-                return
 
 
 class Requeue:
@@ -121,9 +108,12 @@ class Requeue:
         self._next_look = clock()
         self._bucket = TokenBucket(RATE, BURST, clock)
         self._limit = LogLimit(_LOG, clock)
+        self._list_refusals = Refusals(clock)
+        self._patch_refusals = Refusals(clock)
         self._news = threading.Condition()
         self._changes = _Changes()
-        self._waiting: OrderedDict[str, int] = OrderedDict()
+        #: The keys of the pods to patch, the first one next.
+        self._waiting: OrderedDict[str, None] = OrderedDict()
         self._recalled = False
         self._next_recall = self._next_look
         self._backoff = Backoff(clock)
@@ -164,49 +154,47 @@ class Requeue:
                 self._stopping.wait(RETRY_SECONDS)
 
     def _recall(self) -> None:
-        """Once everything is synced, find the pods that an earlier process has refused.
-
-        Where they can't be listed, another try follows, and changes are heeded until then.
-        """
+        """Once everything is synced, list the pods that an earlier process has refused."""
         with self._news:
             self._news.wait_for(lambda: self._stopping.is_set() or self._store.snapshot.is_synced)
         if self._stopping.is_set():
             return
         try:
-            count = sum(map(self._remember, waiting_pods(self._connection)))
+            for pod in refused_pods(self._connection):
+                self._remember(pod)
+            _LOG.info("waiting pods listed", extra={"remembered": len(self._refused)})
         except ConnectionFaultError as error:
-            self._limit.say(logging.WARNING, "list", "waiting pods not listed", cause=str(error))
-            self._next_recall = self._clock() + self._backoff.delay(Cause.LISTING)
-            return
-        except ForbiddenError as error:
-            text = "missing permission: list pods; add it to the ClusterRole (--requeue-pods)"
-            _LOG.error(text, extra={"cause": str(error)})
-        else:
-            _LOG.info("waiting pods listed", extra={"remembered": count})
+            if not self._is_missing("list", error, self._list_refusals):
+                text = "waiting pods not listed"
+                self._limit.say(logging.WARNING, "list", text, cause=str(error))
+                self._next_recall = self._clock() + self._backoff.delay(Cause.LISTING)
+                return
         self._recalled = True
 
-    def _remember(self, waiting: WaitingPod) -> bool:
-        """Remember a pod as if it had just been refused; requeue it if it would now pass."""
-        if waiting.was_judged and not waiting.refusals:
-            # The scheduler that tried it did not ask us, or had no node left to ask about.
+    def _is_missing(self, verb: str, error: ConnectionFaultError, refusals: Refusals) -> bool:
+        """Whether it is no use to try again, since a right is missing, which is logged."""
+        if not isinstance(error, StatusError) or error.status != HTTPStatus.FORBIDDEN:
             return False
-        pod = waiting.pod
+        if not refusals.is_believed():
+            return False
+        text = f"missing permission: {verb} pods; add it to the ClusterRole (--requeue-pods)"
+        self._limit.say(logging.ERROR, f"missing {verb}", text, cause=str(error))
+        return True
+
+    def _remember(self, pod: Pod) -> None:
+        """Remember a pod as if it had just been refused; requeue it if it would now pass."""
         # Remembered before it is judged: a change in between requeues it as any other does.
         self._refused.refuse(pod)
-        nodes = nodes_by_reason(pod, self._store.snapshot, self._policy)
-        if not waiting.was_judged:
-            if nodes[None]:
-                self._refused.admit(pod)
-                return False
-        elif nodes[None] and any(nodes[text] < count for text, count in waiting.refusals.items()):
-            # Some of the nodes that it was refused for would pass now.
-            self._waiting.setdefault(pod.uid or f"{pod.namespace}/{pod.name}", 0)
-        return True
+        snapshot = self._store.snapshot
+        runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
+        verdicts = snapshot.shapes.verdicts(pod, runtime_class, self._policy)
+        if any(verdicts.reason(shape_id) is None for shape_id, _, _ in snapshot.shapes_in_use()):
+            self._waiting.setdefault(key_of(pod))
 
     def _work(self) -> None:
         with self._news:
             if not (self._changes or self._waiting or self._stopping.is_set()):
-                self._news.wait(self._rest_before_recall())
+                self._news.wait(None if self._recalled else self._next_recall - self._clock())
             rest = self._next_look - self._clock()
             if rest > 0 and not self._waiting:
                 self._news.wait_for(self._stopping.is_set, rest)
@@ -224,65 +212,68 @@ class Requeue:
             elif self._bucket.take():
                 self._patch_next()
 
-    def _rest_before_recall(self) -> float | None:
-        """The seconds until waiting pods are listed once more; None once they have been."""
-        return None if self._recalled else max(0.0, self._next_recall - self._clock())
-
     def _look(self, changes: _Changes) -> None:
         began = self._clock()
         for pod in woken(self._refused.pods(), changes, self._store.snapshot, self._policy):
-            self._waiting.setdefault(pod.key, 0)
+            self._waiting.setdefault(pod.key)
         ended = self._clock()
         self._next_look = ended + min(_REST * (ended - began), _LONGEST_REST_SECONDS)
 
     def _patch_next(self) -> None:
-        key, tries = self._waiting.popitem(last=False)
+        """Patch a pod in several tries, even if it has passed: a missing right is to be told."""
+        key, _ = self._waiting.popitem(last=False)
         pod = self._refused.get(key)
         if pod is None:
             return
-        try:
-            self._patch(pod)
-        except ConnectionFaultError as error:
-            self._limit.say(logging.WARNING, "fault", "pods not requeued yet", cause=str(error))
-            if tries + 1 < _MAX_TRIES:
-                self._waiting[key] = tries + 1
-                self._stopping.wait(RETRY_SECONDS)
+        cause = ""
+        for _ in range(_MAX_TRIES):
+            if cause and self._stopping.wait(RETRY_SECONDS):
+                return
+            try:
+                self._patch(pod)
+            except ConnectionFaultError as error:
+                if self._is_missing("patch", error, self._patch_refusals):
+                    return
+                cause = str(error)
+                # A fault of another kind is told too, though one has been told this minute.
+                topic = f"{type(error).__name__} {getattr(error, 'status', '')}"
+                self._limit.say(logging.WARNING, topic, "pods not requeued yet", cause=cause)
+            else:
+                return
+        self._tell(logging.WARNING, "pod not requeued", pod, cause=cause)
 
     def _patch(self, pod: RefusedPod) -> None:
         """Raises ConnectionFaultError where another try may help."""
         path = pod_path(pod.namespace, pod.name)
         response = self._connection.merge_patch(path, _body(pod), silence=_ANSWER_SECONDS)
         body = whole_body(response, _ANSWER_SECONDS, _MAX_BYTES)
-        if response.status == 200:
+        if response.status == HTTPStatus.OK:
+            self._patch_refusals.over()
             self._patched()
-            _LOG.info(
-                "pod requeued",
-                extra={
-                    "pod": f"{pod.namespace}/{pod.name}",
-                    "runtimeclass": pod.runtime_class,
-                },
-            )
-        elif response.status == 403:
-            text = "missing permission: patch pods; add it to the ClusterRole (--requeue-pods)"
-            self._limit.say(logging.ERROR, "403", text, cause=status_of(body).message)
-        elif response.status in (401, 429) or response.status >= 500:
-            if response.status == 401:
-                self._connection.rejected()
-            raise ConnectionFaultError(refusal_text(response, body))
-        # 404 and 409: the pod is gone, or another one has its name.
+            self._tell(logging.INFO, "pod requeued", pod, runtimeclass=pod.runtime_class)
+            return
+        error = StatusError(response.status, body)
+        if error.status == HTTPStatus.UNAUTHORIZED:
+            self._connection.rejected()
+        if error.status not in _MAY_PASS and error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            # As a 404 or 409 where the pod is gone, or another one has its name.
+            self._tell(logging.INFO, "pod not requeued", pod, cause=str(error))
+            return
+        raise error
+
+    @staticmethod
+    def _tell(level: int, text: str, pod: RefusedPod, **fields: str) -> None:
+        _LOG.log(level, text, extra={"pod": f"{pod.namespace}/{pod.name}", **fields})
 
 
 def _body(pod: RefusedPod) -> bytes:
-    metadata: dict[str, object] = {"annotations": {ANNOTATION: _now()}}
+    # Finer than a second: writing the same text again would be no change, and requeue nothing.
+    now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    metadata: dict[str, object] = {"annotations": {ANNOTATION: now}}
     if pod.uid:
         # If the name belongs to another pod by now, the answer is 409.
         metadata["uid"] = pod.uid
     return orjson.dumps({"metadata": metadata})
-
-
-def _now() -> str:
-    # Finer than a second: writing the same text again would be no change, and requeue nothing.
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def woken(
@@ -292,7 +283,7 @@ def woken(
     decided: dict[tuple[str, int], bool] = {}
     found = []
     for pod in pods:
-        key = (pod.runtime_class, id(pod.requirements))
+        key = (pod.runtime_class, id(pod.needs))
         passes = decided.get(key)
         if passes is None:
             passes = decided[key] = _is_woken(pod, changes, snapshot, policy)
@@ -305,13 +296,11 @@ def _is_woken(pod: RefusedPod, changes: _Changes, snapshot: Snapshot, policy: Po
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class)
     if pod.runtime_class and runtime_class is None:
         return False
-    if pod.requirements is None:
-        # Its requirements were not remembered; kube-scheduler may try it, and ask again.
-        return pod.runtime_class in changes.classes or bool(changes.transitions or changes.many)
-    if reason_for_all_nodes(pod.requirements, runtime_class):
-        return False
-    requirements = Requirements.of(pod.requirements, runtime_class, policy)
-    if changes.many or pod.runtime_class in changes.classes:
+    if pod.needs is None:
+        # Its needs were not remembered; kube-scheduler may try it, and ask again.
+        return pod.runtime_class in changes.classes or bool(changes.transitions)
+    requirements = Requirements.of(pod.needs, runtime_class, policy)
+    if pod.runtime_class in changes.classes:
         shapes = (shape for _, shape, _ in snapshot.shapes_in_use())
         return any(requirements.mismatch(shape) is None for shape in shapes)
     return any(
@@ -321,18 +310,27 @@ def _is_woken(pod: RefusedPod, changes: _Changes, snapshot: Snapshot, policy: Po
     )
 
 
-def nodes_by_reason(pod: Pod, snapshot: Snapshot, policy: Policy) -> Counter[str | None]:
-    """The number of nodes per refusal text, plain forms included; key None: the nodes it fits on.
+#: The pods without a node, except those that have ended without ever having had one.
+_WAITING: Final = "spec.nodeName=,status.phase=Pending"
 
-    A plain text counts all nodes with a reason whose short form it is.
-    """
-    found: Counter[str | None] = Counter()
-    runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
-    of_all = reason_for_all_nodes(pod, runtime_class)
-    verdicts = snapshot.shapes.verdicts(pod, runtime_class, policy)
-    for shape_id, _, count in snapshot.shapes_in_use():
-        reason = of_all or verdicts.reason(shape_id)
-        found[reason.text if reason else None] += count
-        if reason is not None and reason.is_detailed:
-            found[reason.plain] += count
-    return found
+
+def refused_pods(connection: Connection) -> Iterator[Pod]:
+    """The pods without a node that we have refused, some twice. Raises ConnectionFaultError."""
+    found = listed(connection, PODS, {"fieldSelector": _WAITING}, LIST_SILENCE_SECONDS)
+    yield from filter(None, map(_refused, found))
+
+
+def _refused(raw: Raw) -> Pod | None:
+    try:
+        read = decode(raw, RawPod, "Pod")
+        pod, spec = pod_of(read), read.spec or RawPodSpec()
+        # Most pods of a cluster require nothing, so the rest of their fields need not be read.
+        if pod.is_unconstrained:
+            return None
+        pod.uses = uses_in(raw)
+        gates = nullable(spec.scheduling_gates, list[Raw], "Pod.spec.schedulingGates")
+        said = pod_status(read).unscheduled_message or ""
+    except DecodeError:
+        # If the filter can't read it either, it answers with a 400.
+        return None
+    return pod if has_ours(said) and not gates else None

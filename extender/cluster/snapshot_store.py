@@ -1,8 +1,6 @@
 """Writes snapshots: takes changes of nodes and RuntimeClasses, and swaps the result in whole.
 
-Any thread may write: those that follow the sources (reflectors or manifests), and one that answers
-a request and had to look up a RuntimeClass. Each method that writes holds the store's own lock
-while it works. Readers only read `snapshot`, which needs no lock.
+Any thread may write, under the store's own lock. Readers only read `snapshot`, without a lock.
 """
 
 import threading
@@ -13,31 +11,21 @@ from typing import Final
 import orjson
 from msgspec import Struct
 
-from extender.cluster.node_tables import Changes, NodeState, NodeTables
-from extender.cluster.shape_ids import ShapeIds
-from extender.decoding.decoder import decode
-from extender.names import NodeIndex
-from extender.objects import Condition, Node, RuntimeClass
-from extender.predicates.shape_parts import Wanted
-from extender.shape import Shape, shape_of
-from extender.snapshot import NodeTable, Shapes, Snapshot
+from extender.kubernetes.decoder import decode
+from extender.model.names import NodeIndex, ShapeId
+from extender.model.objects import Condition, Node, RuntimeClass, Suspect
+from extender.rules.node_shape import Shape, Wanted, shape_of
+from extender.rules.snapshot import NodeTable, Snapshot
+from extender.rules.verdicts import Shapes
 
 _StringDict = dict[str, str]
-
-#: nodeSelector entries that no class asks for any more are dropped when they are more than half of
-#: all; below this number it is not worth going through the nodes.
-_MIN_WANTED: Final = 64
-
-#: Up to this many entries it is cheaper to search the labels' JSON for each than to decode it.
-_FEW_NEEDLES: Final = 32
 
 
 class ObservedNode(Struct, frozen=True, gc=False):
     """A node as a reflector hands it to the store.
 
-    labels is their JSON with sorted keys and no blanks (see canonical_labels); bare is the node's
-    shape without selector entries, terms met and conditions: only the store knows which of them
-    matter. allocatable is status.allocatable as JSON, empty where there is none.
+    labels: see canonical_labels. bare: the node's shape without selector entries, terms met and
+    conditions. allocatable: status.allocatable as JSON, empty where there is none.
     """
 
     name: bytes
@@ -66,33 +54,21 @@ def observed(node: Node) -> ObservedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Swap:
-    """One snapshot has replaced another; changed has the names of the nodes that differ.
+class _NodeState:
+    """What is kept of a node; labels and allocatable are JSON."""
 
-    Listeners must not keep it: while an old snapshot is kept, its dictionaries can't be used again.
-    """
+    shape_id: ShapeId
+    labels: bytes
+    allocatable: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """One snapshot has replaced another; changed has the names of the nodes that differ."""
 
     old: Snapshot
     new: Snapshot
     changed: Collection[bytes]
-
-
-def _needles(entries: Iterable[tuple[str, str]]) -> tuple[bytes, ...]:
-    """The bytes that are in the labels' JSON when the node has one of the entries."""
-    return tuple(orjson.dumps({key: value})[1:-1] for key, value in entries)
-
-
-def _has_any(labels: bytes, needles: Iterable[bytes]) -> bool:
-    return any(needle in labels for needle in needles)
-
-
-#: The conditions of a node that is known by its name.
-ConditionsOf = Callable[[bytes], frozenset[Condition]]
-
-
-def no_conditions(name: bytes) -> frozenset[Condition]:
-    """No conditions are kept: nodes and classes come together, as from manifests."""
-    return frozenset()
 
 
 class SnapshotStore:
@@ -101,29 +77,25 @@ class SnapshotStore:
     def __init__(self) -> None:
         self.snapshot = Snapshot()
         self._lock = threading.Lock()
-        self._shape_ids = ShapeIds()
-        self._tables = NodeTables()
-        self._conditions_of: ConditionsOf = no_conditions
+        self._shape_ids = _ShapeIds()
+        # Of manifests no conditions are kept: their nodes and classes come together.
+        self._conditions_of: Callable[[bytes], frozenset[Condition]] = lambda _: frozenset()
         #: The parts of nodes that matter; any thread may read it, only writers change it.
         self.wanted = Wanted()
-        self._needles: tuple[bytes, ...] = ()
-        self._pending: Changes = {}
+        #: By name: the state of a node that is new or has changed, None for one that is gone.
+        self._pending: dict[bytes, _NodeState | None] = {}
         self._listeners: list[Callable[[Swap], None]] = []
 
     def subscribe(self, listener: Callable[[Swap], None]) -> None:
         """Have a function called after each swap, on the thread that has written.
 
-        The store's lock is free by then, but the writer may hold one of its own, as
-        RuntimeClassFeed does: so a listener must be quick, and wait for nothing. When two threads
-        write at the same moment, the second one's listeners may be called first.
+        The writer may hold a lock of its own, as RuntimeClassFeed does: a listener must be quick,
+        and wait for nothing. Of two swaps at once the later may be told first.
         """
         self._listeners.append(listener)
 
-    def ask_for_conditions(self, conditions_of: ConditionsOf) -> None:
-        """Say where the conditions of known nodes are kept, in case a class comes to ask for one.
-
-        The function is called with the store's lock held, and from any thread.
-        """
+    def ask_for_conditions(self, conditions_of: Callable[[bytes], frozenset[Condition]]) -> None:
+        """conditions_of is called with the store's lock held, and from any thread."""
         self._conditions_of = conditions_of
 
     def replace_observed(self, nodes: Iterable[ObservedNode]) -> None:
@@ -143,13 +115,14 @@ class SnapshotStore:
             )
         self._tell(swap)
 
-    def change_observed(self, changed: Iterable[ObservedNode], deleted: Iterable[bytes]) -> None:
-        """Change single nodes, with one swap at the most. No name is in both."""
+    def change_observed(self, changes: Mapping[bytes, ObservedNode | None]) -> None:
+        """Change nodes in one swap; None deletes a node."""
         with self._lock:
-            for node in changed:
-                self._note(node)
-            for name in deleted:
-                self._delete(name)
+            for name, node in changes.items():
+                if node is not None:
+                    self._note(node)
+                elif name in self.snapshot.nodes:
+                    self._pending[name] = None
             swap = self._swap()
         self._tell(swap)
 
@@ -159,6 +132,22 @@ class SnapshotStore:
             swap = self._swap(
                 runtime_classes=self._noted_classes(runtime_classes), runtime_classes_synced=True
             )
+        self._tell(swap)
+
+    def replace_suspects(self, suspects: Mapping[bytes, frozenset[Suspect]]) -> None:
+        """Replace the handlers that failed, by node."""
+        with self._lock:
+            before, current = self.snapshot.suspects, self.snapshot
+            for name in before.keys() | suspects.keys():
+                shape = current.shape(name)
+                if shape is not None and before.get(name) != suspects.get(name):
+                    shape = replace(shape, suspects=suspects.get(name, frozenset()))
+                    self._pending[name] = _NodeState(
+                        self._shape_ids.of(shape),
+                        current.labels[name],
+                        current.allocatable.get(name, b""),
+                    )
+            swap = self._swap(suspects=suspects) if before != suspects else None
         self._tell(swap)
 
     def _noted_classes(
@@ -190,12 +179,14 @@ class SnapshotStore:
 
     def _note(self, node: ObservedNode) -> None:
         """Note a node's state if it differs from the snapshot's."""
-        current, name, labels = self.snapshot, node.name, node.labels
-        entries, shape = self._entries(labels), node.bare
-        if entries:
-            shape = replace(shape, selector_entries=entries)
+        current, name, labels, shape = self.snapshot, node.name, node.labels, node.bare
+        if self.wanted.entries:
+            entries = frozenset(decode(labels, _StringDict).items() & self.wanted.entries)
+            shape = replace(shape, selector_entries=entries) if entries else shape
         if self.wanted.is_more_than_entries:
             shape = self._with_rules(shape, node)
+        if name in current.suspects:
+            shape = replace(shape, suspects=current.suspects[name])
         shape_id = self._shape_ids.of(shape)
         if (
             current.nodes[name] == shape_id
@@ -204,19 +195,7 @@ class SnapshotStore:
         ):
             self._pending.pop(name, None)
         else:
-            self._pending[name] = NodeState(shape_id, labels, node.allocatable)
-
-    def _delete(self, name: bytes) -> None:
-        if name in self.snapshot.nodes:
-            self._pending[name] = None
-        else:
-            self._pending.pop(name, None)
-
-    def _entries(self, labels: bytes) -> frozenset[tuple[str, str]]:
-        """Those of a node's labels that some class asks for."""
-        if len(self._needles) <= _FEW_NEEDLES and not _has_any(labels, self._needles):
-            return frozenset()
-        return frozenset(decode(labels, _StringDict).items() & self.wanted.entries)
+            self._pending[name] = _NodeState(shape_id, labels, node.allocatable)
 
     def _with_rules(self, shape: Shape, node: ObservedNode) -> Shape:
         """The shape with what the node meets of the classes' terms and conditions."""
@@ -228,28 +207,25 @@ class SnapshotStore:
 
     def _want(self, wanted: Wanted) -> None:
         """Update the nodes that have any of the labels and conditions that matter from now on."""
-        before, entries = self.wanted, wanted.entries
-        added = entries - before.entries
-        shrink = len(before.entries | added) > 2 * max(len(entries), _MIN_WANTED)
-        other_rules = wanted.requirements != before.requirements or (
+        before, self.wanted = self.wanted, wanted
+        changed = wanted.entries ^ before.entries
+        # Any node may meet other rules.
+        everywhere = wanted.requirements != before.requirements or (
             wanted.conditions != before.conditions
         )
-        if not added and not shrink and not other_rules:
+        if not changed and not everywhere:
             return
-        kept = entries if shrink else before.entries | added
-        self.wanted = replace(wanted, entries=kept)
-        self._needles = _needles(kept)
-        # A dropped entry may be in any node's shape, and any node may meet other rules.
-        everywhere = shrink or other_rules
-        sought = () if everywhere else _needles(added)
-        shapes = self.snapshot.shapes
-        for name, labels in self.snapshot.labels.items():
-            if everywhere or _has_any(labels, sought):
-                shape = shapes[self.snapshot.nodes[name]]
+        current = self.snapshot
+        for name, labels in current.labels.items():
+            if everywhere or decode(labels, _StringDict).items() & changed:
                 bare = replace(
-                    shape, selector_entries=frozenset(), met=frozenset(), conditions=frozenset()
+                    current.shapes[current.nodes[name]],
+                    selector_entries=frozenset(),
+                    met=frozenset(),
+                    conditions=frozenset(),
+                    suspects=frozenset(),
                 )
-                allocatable = self.snapshot.allocatable.get(name, b"")
+                allocatable = current.allocatable.get(name, b"")
                 conditions = self._conditions_of(name)
                 self._note(ObservedNode(name, labels, bare, allocatable, conditions))
 
@@ -259,12 +235,14 @@ class SnapshotStore:
         runtime_classes: Mapping[str, RuntimeClass] | None = None,
         nodes_synced: bool = False,
         runtime_classes_synced: bool = False,
+        suspects: Mapping[bytes, frozenset[Suspect]] | None = None,
     ) -> Swap | None:
         """Make the pending changes a snapshot; None when there is nothing to change."""
         old, changed = self.snapshot, self._pending
         if (
             not self._pending
             and runtime_classes is None
+            and suspects is None
             and nodes_synced <= old.nodes_synced
             and runtime_classes_synced <= old.runtime_classes_synced
         ):
@@ -276,26 +254,33 @@ class SnapshotStore:
             old.runtime_classes if runtime_classes is None else runtime_classes,
             nodes_synced or old.nodes_synced,
             runtime_classes_synced or old.runtime_classes_synced,
+            old.suspects if suspects is None else suspects,
         )
         return Swap(old, self.snapshot, changed.keys())
 
     def _table(self) -> NodeTable:
         """A table with the pending changes; the current one is not changed."""
-        current = self.snapshot.table
-        if not self._pending:
+        current, changes = self.snapshot.table, self._pending
+        if not changes:
             return current
-        new = self._tables.changed(current, self._pending)
         self._pending = {}
-        return self._renumbered(new)
-
-    def _renumbered(self, table: NodeTable) -> NodeTable:
-        """The table without the shapes that no node has, when there are many of them."""
-        new_id = self._shape_ids.drop_unused(table.nodes.values())
+        new = NodeTable(current.nodes.copy(), dict(current.labels), dict(current.allocatable))
+        for name, state in changes.items():
+            if state is None:
+                new.nodes.forget(name)
+                new.labels.pop(name, None)
+            else:
+                new.nodes[name] = state.shape_id
+                new.labels[name] = state.labels
+            if state is not None and state.allocatable:
+                new.allocatable[name] = state.allocatable
+            else:
+                new.allocatable.pop(name, None)
+        new_id = self._shape_ids.drop_unused(new.nodes.values())
         if new_id is None:
-            return table
-        self._tables.forget()
-        nodes = NodeIndex((name, new_id[old]) for name, old in table.nodes.items())
-        return NodeTable(nodes, table.labels, table.allocatable)
+            return new
+        nodes = NodeIndex((name, new_id[old]) for name, old in new.nodes.items())
+        return NodeTable(nodes, new.labels, new.allocatable)
 
     def _shapes(self) -> Shapes:
         shapes = self.snapshot.shapes
@@ -304,3 +289,54 @@ class SnapshotStore:
             return shapes
         grown = current[: len(shapes)] == shapes.shapes
         return Shapes(current, shapes if grown else None)
+
+
+#: Unused shapes are dropped when there are twice as many shapes as were in use at the last check,
+#: at least this number, and no more than half are in use now. A long shape counts as several: a
+#: kubelet may report a megabyte of handlers, and others with the next heartbeat.
+MIN_SHAPES: Final = 64
+_SHAPE_BYTES: Final = 256 * 1024
+_PART_BYTES: Final = 100
+
+
+class _ShapeIds:
+    """The shapes by id, from 1 on: id 0 is the unknown node's. The store's lock guards it."""
+
+    def __init__(self) -> None:
+        self._ids: dict[Shape, ShapeId] = {}
+        self._total_weight = 0
+        self._look_at = MIN_SHAPES
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """All shapes in the order of their ids, without a gap."""
+        return tuple(self._ids)
+
+    def of(self, shape: Shape) -> ShapeId:
+        """The id of a shape, a new one if it has none yet."""
+        known = self._ids.get(shape)
+        if known is None:
+            known = self._ids[shape] = ShapeId(len(self._ids) + 1)
+            self._total_weight += _weight(shape)
+        return known
+
+    def drop_unused(self, in_use: Collection[ShapeId]) -> Mapping[ShapeId, ShapeId] | None:
+        """Old id → new id of each shape in use, once the others are dropped; None if all stay."""
+        if self._total_weight < self._look_at:
+            return None
+        ids = set(in_use)
+        weight = sum(_weight(shape) for shape, old in self._ids.items() if old in ids)
+        self._look_at = max(MIN_SHAPES, 2 * weight)
+        if 2 * weight > self._total_weight:
+            return None
+        self._total_weight = weight
+        new_id = {old: ShapeId(new) for new, old in enumerate(sorted(ids), 1)}
+        self._ids = {shape: new_id[old] for shape, old in self._ids.items() if old in new_id}
+        return new_id
+
+
+def _weight(shape: Shape) -> int:
+    """As how many shapes it counts: one for each _SHAPE_BYTES of memory, roughly."""
+    size = sum(_PART_BYTES + len(handler.name) for handler in shape.handlers)
+    size += sum(_PART_BYTES + len(taint.key) + len(taint.value) for taint in shape.taints)
+    return 1 + (size + len(shape.kubelet.system)) // _SHAPE_BYTES

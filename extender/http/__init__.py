@@ -1,1 +1,1 @@
-"""The HTTP side: decode → verb → encode."""
+"""The ASGI application: route, body, limits, answer."""

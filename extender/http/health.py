@@ -3,11 +3,11 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
-from extender.http.exchange import TEXT, Answer, Request
-from extender.http.routing import Probe, is_asked
-from extender.printable import printable
-from extender.snapshot import Snapshot
+from extender.http.answers import TEXT, Answer, Request, Route
+from extender.model.reasons import printable
+from extender.rules.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,9 @@ class Check:
         return f"{line}: {printable(self.detail)}" if self.detail else line
 
 
+_PING: Final = Check("ping", True)
+
+
 @dataclass(slots=True)
 class Health:
     """What readiness depends on. `sources` describe themselves: empty text when all is well.
@@ -44,12 +47,9 @@ class Health:
     needs_nodes: bool = True
     also_synced: dict[str, Callable[[], bool]] = field(default_factory=dict)
 
-    def live(self) -> list[Check]:
-        return [Check("ping", True)]
-
     def ready(self) -> list[Check]:
         snapshot = self.snapshot()
-        checks = self.live()
+        checks = [_PING]
         kinds = [("runtimeclasses-synced", snapshot.runtime_classes_synced)]
         if self.needs_nodes:
             kinds.append(("nodes-synced", snapshot.nodes_synced))
@@ -76,17 +76,25 @@ def _answer(endpoint: str, checks: list[Check], verbose: bool) -> Answer:
     return Answer([text.encode("utf-8", "replace")], 200 if passed else 503, TEXT)
 
 
-def health_routes(health: Health) -> dict[bytes, Probe]:
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A short answer that nothing may delay."""
+
+    answer: Callable[[Request], Answer]
+    methods: tuple[str, ...] = ("GET", "HEAD")
+
+    async def __call__(self, request: Request) -> Answer:
+        return self.answer(request)
+
+
+def health_routes(health: Health) -> dict[str, Route]:
     """/livez, /readyz and /healthz, by path."""
 
     def probe(endpoint: str, checks: Callable[[], list[Check]]) -> Probe:
-        def answer(request: Request) -> Answer:
-            return _answer(endpoint, checks(), is_asked(request, "verbose"))
-
-        return Probe(answer)
+        return Probe(lambda request: _answer(endpoint, checks(), request.is_asked("verbose")))
 
     return {
-        b"/livez": probe("livez", health.live),
-        b"/readyz": probe("readyz", health.ready),
-        b"/healthz": probe("healthz", health.ready),
+        "/livez": probe("livez", lambda: [_PING]),
+        "/readyz": probe("readyz", health.ready),
+        "/healthz": probe("healthz", health.ready),
     }

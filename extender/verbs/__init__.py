@@ -1,1 +1,1 @@
-"""The verbs: pure functions of a pod, a snapshot and the nodes asked about."""
+"""What kube-scheduler asks: filter, prioritize, preempt, each with its wire form beside it."""

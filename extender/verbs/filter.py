@@ -1,39 +1,152 @@
 """The filter verb: which of the asked nodes can run the pod, and why the others can't.
 
+k8s.io/kube-scheduler/extender/v1 types.go, v1.36.2. The structs carry no JSON tags, so their keys
+are the Go field names, read without regard to case; Pod and Node inside use their own names.
+
 All refusals belong in FailedAndUnresolvableNodes: no preemption makes a node match a RuntimeClass
 (pkg/scheduler/extender.go Filter and framework/preemption, v1.36.2).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from functools import lru_cache
 from itertools import compress
-from typing import Final, NamedTuple, NewType, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from extender.names import NameRun
-from extender.objects import Node, Pod, RuntimeClass
-from extender.predicates.node_checks import Policy, Requirements, reason_for_all_nodes
-from extender.predicates.shape_parts import Wanted
-from extender.reasons import Code, Reason
-from extender.snapshot import Snapshot
-from extender.verbs.verdicts import MAX_DETAILS, Verdicts, group_refusals
+import orjson
+from msgspec import Raw, Struct
+
+from extender.kubernetes.nodes import NodeReader
+from extender.model.errors import ERROR_PREFIX, BadRequestError, UndecidedError
+from extender.model.names import NameRun, text_of
+from extender.model.objects import Node, Pod, RuntimeClass, Suspect
+from extender.model.reasons import Code, Reason
+from extender.rules.node_checks import Policy, Requirements
+from extender.rules.node_shape import Shape, Wanted
+from extender.rules.snapshot import Snapshot
+from extender.rules.verdicts import Verdicts, group_refusals
+from extender.verbs.bodies import (
+    ITEMS_END,
+    MAX_NAMES,
+    MAX_NODES,
+    MAX_OBJECT_BYTES,
+    MAX_OTHER_BYTES,
+    NULL,
+    Chunks,
+    Key,
+    NodeItems,
+    Parts,
+    SeenNodes,
+    bound_other,
+    decode_or_refuse,
+    decode_pod,
+    read_pod,
+    refused,
+    run_of,
+    too_many_nodes,
+)
 
 T = TypeVar("T")
 
-#: The number of a text in an answer, from 1; PASSES is that of the nodes that pass.
-Group = NewType("Group", int)
-PASSES: Final = Group(0)
-
-_BYTE_VALUES: Final = 256
-
-#: Reasons that do not depend on the nodes.
-_DECIDED_WITHOUT_NODES: Final = frozenset({Code.NOT_FOUND, Code.CONFLICT, Code.UNSUPPORTED})
+# What kube-scheduler sends in mode NodeNames: encoding/json writes the fields in this order.
+_POD_MARK: Final = b'{"Pod":'
+_NAMES_MARK: Final = b',"Nodes":null,"NodeNames":["'
+_NAMES_END: Final = b'"]}'
 
 
-def _decided_by_pod(pod: Pod, runtime_class: RuntimeClass | None, count: int) -> Verdicts | None:
-    """The verdicts where they do not depend on the nodes."""
-    if pod.is_unconstrained:
-        return Verdicts.uniform(count, None)
-    of_all = reason_for_all_nodes(pod, runtime_class)
-    return Verdicts.uniform(count, of_all) if of_all else None
+class _ArgsKey(Key):
+    POD = "pod"
+    NODES = "nodes"
+    NODE_NAMES = "nodenames"
+    OTHER = ""
+
+
+class _NodeList(Struct):
+    items: list[Raw] | None = None
+
+
+# decode() takes a type; unions are such to msgspec, though not to mypy.
+_StringList = list[str | None]
+_NULLABLE_STRINGS: Final[type[_StringList | None]] = _StringList | None  # type: ignore[assignment]
+_NULLABLE_NODES: Final[type[_NodeList | None]] = _NodeList | None  # type: ignore[assignment]
+
+
+class Args(NamedTuple):
+    """ExtenderArgs: a pod and the nodes it may go to, in either mode; text is the pod's JSON."""
+
+    pod: Pod
+    nodes: NameRun | NodeItems
+    text: bytes | Raw = b""
+
+
+def decode_args(body: bytes, seen: SeenNodes | None = None) -> Args:
+    """Raises BadRequestError."""
+    if not body:
+        raise BadRequestError("body: empty, expected ExtenderArgs as JSON")
+    args = decode_usual(body, seen)
+    return decode_other(body) if args is None else args
+
+
+def decode_usual(body: bytes, seen: SeenNodes | None = None) -> Args | None:
+    """Either mode exactly as encoding/json writes it, as kube-scheduler does; None for all else.
+
+    The text before the nodes must be a Pod, and the rest plain strings or Nodes: then it does not
+    matter where else the marks stand in the pod's text. Raises BadRequestError.
+    """
+    nodes: NameRun | NodeItems | None = None
+    mark = -1
+    if body.endswith(_NAMES_END):
+        mark = body.find(_NAMES_MARK, 0, MAX_OBJECT_BYTES)
+        start, end = mark + len(_NAMES_MARK), len(body) - len(_NAMES_END)
+        # Behind it when the quote that opens the first name would be the one that closes the last.
+        nodes = NameRun.read(body, start, end) if mark >= 0 and start <= end else None
+        if nodes is not None and nodes.count > MAX_NAMES:
+            raise BadRequestError(f"NodeNames: more than {MAX_NAMES:,} names")
+    elif body.endswith(ITEMS_END):
+        seen = SeenNodes() if seen is None else seen
+        nodes, mark = seen.read(body, MAX_OBJECT_BYTES) or (None, mark)
+    if nodes is None or not body.startswith(_POD_MARK):
+        return None
+    text = body[len(_POD_MARK) : mark]
+    try:
+        return Args(read_pod(text), nodes, text)
+    except BadRequestError:
+        if len(body) > MAX_OTHER_BYTES:
+            raise
+        return None
+
+
+def decode_other(body: bytes) -> Args:
+    """Either mode in whatever JSON. Raises BadRequestError."""
+    bound_other(body)
+    fields = decode_or_refuse(body, dict[_ArgsKey, Raw], "")
+    text = fields.get(_ArgsKey.POD, NULL)
+    pod = decode_pod(text)
+    names = decode_or_refuse(fields.get(_ArgsKey.NODE_NAMES, NULL), _NULLABLE_STRINGS, "NodeNames")
+    if names is not None:
+        return Args(pod, run_of([name or "" for name in names]), text)
+    nodes = decode_or_refuse(fields.get(_ArgsKey.NODES, NULL), _NULLABLE_NODES, "Nodes")
+    if nodes is None:
+        raise BadRequestError("NodeNames, Nodes: both are null, one of them must be a list")
+    return Args(pod, _decode_items(nodes.items or []), text)
+
+
+def _decode_items(items: list[Raw]) -> NodeItems:
+    """Raises BadRequestError."""
+    if len(items) > MAX_NODES:
+        raise too_many_nodes()
+    parts, reader = Parts(), NodeReader()
+    with refused():
+        nodes = [
+            Node("") if item == NULL else parts.read(reader, item, f"Nodes.items[{index}]")
+            for index, item in enumerate(items)
+        ]
+    return NodeItems(items, nodes)
+
+
+def names_of(nodes: NodeItems) -> NameRun:
+    return run_of([node.name for node in nodes.nodes])
 
 
 def match_names(
@@ -47,55 +160,64 @@ def match_names(
 
     runtime_class is the one the pod names, None where it names none or there is none.
     """
-    decided = _decided_by_pod(pod, runtime_class, names.count)
-    if decided is not None:
-        return decided
+    if pod.is_unconstrained:
+        return Verdicts.uniform(names.count, None)
     table = snapshot.shapes.verdicts(pod, runtime_class, policy)
-    return Verdicts(snapshot.table.nodes.translate(names, table.codes), table.reasons)
+    verdicts = Verdicts(snapshot.table.nodes.translate(names, table.codes), table.reasons)
+    return _own_node_passes(verdicts, pod, map(text_of, names.names)) if pod.is_bound else verdicts
+
+
+def _own_node_passes(verdicts: Verdicts, pod: Pod, names: Iterable[str]) -> Verdicts:
+    """The verdicts about a pod that is on a node already: it passes there, whatever that is now.
+
+    kube-scheduler asks about such pods from 1.37 on, to make room for one that is resized in place
+    (KEP-5836).
+    """
+    own = pod.state.node_name
+    return verdicts.with_passing([place for place, name in enumerate(names) if name == own])
 
 
 def match_nodes(
-    pod: Pod, runtime_class: RuntimeClass | None, nodes: Sequence[Node], policy: Policy
+    pod: Pod,
+    runtime_class: RuntimeClass | None,
+    nodes: Sequence[Node],
+    policy: Policy,
+    suspects: Mapping[bytes, frozenset[Suspect]] | None = None,
 ) -> Verdicts:
-    """Judge nodes as the request describes them; nothing of the snapshot's nodes is used."""
-    decided = _decided_by_pod(pod, runtime_class, len(nodes))
-    if decided is not None:
-        return decided
-    requirements = Requirements.of(pod, runtime_class, policy)
-    selector = runtime_class.node_selector if runtime_class else ()
+    """Judge nodes as the request describes them; of the snapshot only its suspects are used."""
+    if pod.is_unconstrained:
+        return Verdicts.uniform(len(nodes), None)
+    requirements = Requirements.of(pod.needs, runtime_class, policy)
     wanted = Wanted.of((runtime_class,) if runtime_class else ())
-    has_rules = wanted.is_more_than_entries
     number: dict[Reason | None, int] = {None: 0}
-    known: dict[tuple[object, ...], int] = {}
-    codes = []
-    for node in nodes:
-        # Taints, handlers and kubelets of equal text are mostly one object (NodeReader): telling
-        # them apart by identity, some are judged twice, which does no harm, but none is hashed.
-        labels = node.labels
-        has = tuple([labels.get(key) == value for key, value in selector])
-        flags = (node.unschedulable, node.is_docker)
-        key: tuple[object, ...] = (
-            has,
-            id(node.taints),
-            id(node.handlers),
-            id(node.kubelet),
-            flags,
-        )
-        if has_rules:
-            key = (*key, wanted.met_by(labels, node.name), id(node.conditions))
-        code = known.get(key)
-        if code is None:
-            reason = requirements.mismatch(wanted.shape_of(node))
-            code = known[key] = number.setdefault(reason, len(number))
-        codes.append(code)
-    return Verdicts(bytes(codes) if len(number) <= _BYTE_VALUES else codes, tuple(number))
+
+    def code_of(shape: Shape) -> int:
+        return number.setdefault(requirements.mismatch(shape), len(number))
+
+    codes = wanted.judge(nodes, code_of)
+    for place, node in enumerate(nodes) if suspects else ():
+        there = (suspects or {}).get(node.name.encode())
+        if there:
+            codes[place] = code_of(replace(wanted.shape_of(node), suspects=there))
+    verdicts = Verdicts.of(codes, tuple(number))
+    names = (node.name for node in nodes)
+    return _own_node_passes(verdicts, pod, names) if pod.is_bound else verdicts
+
+
+#: The number of the nodes that pass among FilterResult.groups; a text's number is from 1.
+PASSES: Final = 0
+
+#: Reasons that do not depend on the nodes.
+_DECIDED_WITHOUT_NODES: Final = frozenset({Code.NOT_FOUND, Code.CONFLICT, Code.UNSUPPORTED})
+
+_BYTE_VALUES: Final = 256
 
 
 class FilterResult(NamedTuple):
     """The nodes of a request by group, one byte per node in the order asked.
 
     Group PASSES passes, and has `passing` nodes; group n is refused with texts[n - 1], and has
-    refused[n - 1] nodes, 0 where a text is none's. reasons counts the refused nodes by short code.
+    refused[n - 1] nodes. reasons counts the refused nodes by short code.
     """
 
     groups: bytes
@@ -111,94 +233,120 @@ class FilterResult(NamedTuple):
 
     @property
     def leaves_none(self) -> bool:
-        """There were nodes, and none of them passes."""
         return not self.passing and bool(self.groups)
 
     @property
     def why(self) -> tuple[tuple[int, str], ...]:
-        """The number of nodes for each text that occurs, and the text."""
-        refused = zip(self.refused, self.texts, strict=True)
-        return tuple(each for each in refused if each[0])
+        return tuple(zip(self.refused, self.texts, strict=True))
 
-    def pick(self, items: Sequence[T], group: Group) -> Sequence[T]:
-        """The items of one group, in the order asked."""
+    def pick(self, items: Sequence[T], group: int) -> Sequence[T]:
         mask = bytes(value == group for value in range(_BYTE_VALUES))
         return list(compress(items, self.groups.translate(mask)))
 
 
 def sort_nodes(verdicts: Verdicts) -> FilterResult:
-    """Group the nodes of a request by the text of their refusal."""
-    if len(verdicts.reasons) <= MAX_DETAILS + 1 and verdicts.reasons[PASSES] is None:
-        return _sort_by_code(verdicts)
     refusals = group_refusals(verdicts)
-    group_of: dict[int, Group] = {
-        code: Group(number)
-        for number, group in enumerate(refusals.groups, PASSES + 1)
-        for code in group.codes
-    }
     codes = verdicts.codes
+    group_of = bytearray(max(len(verdicts.reasons), _BYTE_VALUES))
+    for number, group in enumerate(refusals.groups, PASSES + 1):
+        for code in group.codes:
+            group_of[code] = number
     if isinstance(codes, bytes):
-        table = bytearray(_BYTE_VALUES)
-        for code, number in group_of.items():
-            table[code] = number
-        groups = codes.translate(table)
+        groups = codes.translate(group_of[:_BYTE_VALUES])
     else:
-        groups = bytes(group_of.get(code, PASSES) for code in codes)
-    refused = [group.size for group in refusals.groups]
-    return FilterResult(
-        groups,
-        [group.text for group in refusals.groups],
-        len(groups) - sum(refused),
-        refused,
-        refusals.counts,
-    )
+        groups = bytes(map(group_of.__getitem__, codes))
+    sizes = [group.size for group in refusals.groups]
+    texts = [group.text for group in refusals.groups]
+    return FilterResult(groups, texts, len(groups) - sum(sizes), sizes, refusals.counts)
 
 
-def _sort_by_code(verdicts: Verdicts) -> FilterResult:
-    """As sort_nodes, where there are so few reasons that each keeps its detail and is a group."""
-    passing, *refused = verdicts.sizes()  # the codes are the groups here
-    by_code: dict[Code, int] = {}
-    texts = []
-    for reason, size in zip(verdicts.reasons[PASSES + 1 :], refused, strict=True):
-        assert reason is not None  # it is that of the nodes that pass
-        texts.append(reason.text)
-        if size:
-            by_code[reason.code] = by_code.get(reason.code, 0) + size
-    return FilterResult(bytes(verdicts.codes), texts, passing, refused, by_code)
+class Reasons(StrEnum):
+    """When an answer names the refused nodes with their reasons: always, or if no node passes."""
+
+    ALWAYS = "always"
+    UNPLACED = "unplaced"
+
+    def are_sent(self, result: FilterResult) -> bool:
+        return self is Reasons.ALWAYS or not result.passing
 
 
-def filter_names(
-    pod: Pod,
-    runtime_class: RuntimeClass | None,
-    snapshot: Snapshot,
-    names: NameRun,
-    policy: Policy,
-) -> FilterResult:
-    """The answer about nodes of the snapshot; runtime_class as in match_names."""
-    return sort_nodes(match_names(pod, runtime_class, snapshot, names, policy))
+#: Of fewer names an answer is never as long as MAX_ANSWER_BYTES.
+_FEW_NAMES: Final = 20_000
+
+#: A filter's answer: 150,000 nodes, each with a name of 100 bytes and a reason of 700.
+MAX_ANSWER_BYTES: Final = 120 * 10**6
 
 
-def filter_nodes(
-    pod: Pod, runtime_class: RuntimeClass | None, nodes: Sequence[Node], policy: Policy
-) -> FilterResult:
-    """The answer about nodes as the request describes them."""
-    return sort_nodes(match_nodes(pod, runtime_class, nodes, policy))
+@lru_cache(maxsize=1024)
+def _ending(text: str) -> bytes:
+    """What follows a refused node's name: its text, and the quote of the next name."""
+    return b'":' + orjson.dumps(text) + b',"'
 
 
-def look_again(
-    result: FilterResult,
-    pod: Pod,
-    newer: Iterable[tuple[RuntimeClass | None, Snapshot]],
-    names: NameRun,
-    policy: Policy,
-) -> FilterResult:
-    """Judge a pod that has no node left by newer snapshots, until one leaves it a node.
+def _sorted_names(names: NameRun, result: FilterResult) -> tuple[bytes, bytes]:
+    """The passing names joined, and the members of a JSON object of refused name → text.
 
-    kube-scheduler may have received a node's event before this service: newer yields the snapshots
-    as they come, each with the pod's RuntimeClass in it. The last result counts.
+    The latter without their first quote. Raises UndecidedError for an answer over the limit, before
+    memory is taken for it.
     """
-    for runtime_class, snapshot in newer:
-        result = filter_names(pod, runtime_class, snapshot, names, policy)
-        if not result.leaves_none:
-            break
-    return result
+    endings = list(map(_ending, result.texts))
+    if names.count > _FEW_NAMES:
+        size = names.end - names.start
+        size += sum(n * len(each) for n, each in zip(result.refused, endings, strict=True))
+        if size > MAX_ANSWER_BYTES:
+            limit = f"{MAX_ANSWER_BYTES:,} bytes"
+            raise UndecidedError(f"{ERROR_PREFIX}the answer would be over the limit of {limit}")
+    return names.part(result.groups, endings, cut=len(b',"'))
+
+
+# ExtenderFilterResult in the order of Go's struct: what stands before and behind the names, or the
+# Nodes, that pass.
+_AROUND_NAMES: Final = (b'{"Nodes":null,"NodeNames":["', b'"]')
+_AROUND_NO_NAMES: Final = (b'{"Nodes":null,"NodeNames":[', b"]")
+_AROUND_NODES: Final = (b'{"Nodes":{"metadata":{},"items":[', b']},"NodeNames":null')
+
+_FAILED: Final = b',"FailedNodes":{},"FailedAndUnresolvableNodes":{'
+_NO_ERROR: Final = b'},"Error":""}'
+
+
+def _answer(
+    around: tuple[bytes, bytes], passing: bytes | memoryview, refused: bytes = b""
+) -> Chunks:
+    """refused has a member for each refused node, but for its first quote."""
+    before, behind = around
+    if refused:
+        return (before, passing, behind + _FAILED + b'"', refused, _NO_ERROR)
+    return (before, passing, behind + _FAILED + _NO_ERROR)
+
+
+def encode_passed_all(nodes: NameRun | NodeItems) -> Chunks:
+    """ExtenderFilterResult for a request whose every node passes."""
+    if isinstance(nodes, NameRun):
+        names = memoryview(nodes.buffer)[nodes.start : nodes.end]
+        return _answer(_AROUND_NAMES if nodes.count else _AROUND_NO_NAMES, names)
+    return _answer(_AROUND_NODES, b",".join(nodes.raw))
+
+
+def encode_filtered_names(
+    names: NameRun, result: FilterResult, reasons: Reasons = Reasons.ALWAYS
+) -> Chunks:
+    """ExtenderFilterResult of mode NodeNames."""
+    if reasons.are_sent(result):
+        passing, refused = _sorted_names(names, result)
+    else:
+        passing, refused = names.kept(result.groups), b""
+    return _answer(_AROUND_NAMES if result.passing else _AROUND_NO_NAMES, passing, refused)
+
+
+def encode_filtered_nodes(
+    asked: NodeItems, result: FilterResult, reasons: Reasons = Reasons.ALWAYS
+) -> Chunks:
+    """ExtenderFilterResult of mode Nodes: the items that pass, byte for byte as they came."""
+    refused = _sorted_names(names_of(asked), result)[1] if reasons.are_sent(result) else b""
+    return _answer(_AROUND_NODES, b",".join(result.pick(asked.raw, PASSES)), refused)
+
+
+def encode_filter_error(nodes: NameRun | NodeItems, text: str) -> Chunks:
+    """ExtenderFilterResult with Error set: kube-scheduler tries the pod again later."""
+    before, behind = _AROUND_NO_NAMES if isinstance(nodes, NameRun) else _AROUND_NODES
+    return (before, behind + _FAILED, b'},"Error":' + orjson.dumps(text) + b"}")

@@ -6,19 +6,192 @@ then refuse. Nodes that the pod's RuntimeClass does not match are dropped; the v
 are returned unchanged, and none is ever added.
 """
 
-from extender.names import NameRun
-from extender.objects import Pod, RuntimeClass
-from extender.predicates.node_checks import Policy
-from extender.snapshot import Snapshot
-from extender.verbs.filter import match_names
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import compress
+from typing import Annotated, Final
+
+from msgspec import Meta, Raw, Struct
+from msgspec.json import encode
+
+from extender.kubernetes.decoder import DecodeError, decode, nullable
+from extender.model.errors import BadRequestError, TooLargeError
+from extender.model.names import NameRun
+from extender.model.objects import Pod
+from extender.verbs import bodies
+
+#: Nodes that may lose pods: as many as the largest cluster known has.
+MAX_CANDIDATES: Final = 150_000
+
+#: Values among victims by UID, of which each is kept: so many UIDs have 32 MiB.
+_MAX_VALUES: Final = 800_000
+
+#: Victims as whole pods: with 300 bytes each they have as much; and the bytes for each of their
+#: values, of which real pods have 20.
+_MAX_PODS: Final = 100_000
+_BYTES_A_VALUE: Final = 10
+
+_Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
-def keeps_victims(
-    pod: Pod,
-    runtime_class: RuntimeClass | None,
-    snapshot: Snapshot,
-    names: NameRun,
-    policy: Policy,
-) -> bytes:
-    """For each node whether its victims are kept, 1 or 0; runtime_class as in match_names."""
-    return match_names(pod, runtime_class, snapshot, names, policy).passes
+class MetaPod(Struct, forbid_unknown_fields=True, gc=False, rename={"uid": "UID"}):
+    uid: str = ""
+
+
+class MetaVictims(
+    Struct,
+    forbid_unknown_fields=True,
+    gc=False,
+    rename={"pods": "Pods", "violations": "NumPDBViolations"},
+):
+    """extenderv1.MetaVictims: the pods to evict from one node, by UID.
+
+    Without nulls, as kube-scheduler sends it and as it must be answered: it would dereference one.
+    """
+
+    pods: list[MetaPod] = []
+    violations: _Int64 = 0
+
+
+class _Metadata(Struct, gc=False):
+    uid: str | None = None
+
+
+class _WholePod(Struct, gc=False):
+    """A victim given as a whole pod: only what identifies it. A pod's own keys are exact."""
+
+    metadata: _Metadata | None = None
+
+
+class _VictimsKey(bodies.Key):
+    PODS = "pods"
+    VIOLATIONS = "numpdbviolations"
+    OTHER = ""
+
+
+class _MetaPodKey(bodies.Key):
+    UID = "uid"
+    OTHER = ""
+
+
+#: The pods that would be evicted, by node name.
+Victims = Mapping[str, MetaVictims]
+
+
+def _bound_nodes(by_node: Mapping[str, object], place: str) -> None:
+    """Raises BadRequestError."""
+    if len(by_node) > MAX_CANDIDATES:
+        raise BadRequestError(f"{place}: more than {MAX_CANDIDATES:,} nodes")
+
+
+def _loose_victims(by_uid: Raw, whole: Raw) -> Victims | None:
+    """Victims with keys in any case, beside unknown ones, or with nulls; None without any.
+
+    A null is Go's zero value: no victims, or a pod without a UID. Raises BadRequestError.
+    """
+    is_by_uid = by_uid != bodies.NULL
+    place = "NodeNameToMetaVictims" if is_by_uid else "NodeNameToVictims"
+    raw = by_uid if is_by_uid else whole
+    if raw == bodies.NULL:
+        return None
+    bodies.bound_values(raw, max(_MAX_VALUES, len(raw) // _BYTES_A_VALUE), place)
+    with bodies.refused():
+        by_node = decode(raw, dict[str, Raw], place)
+        _bound_nodes(by_node, place)
+        victims = {name: _loose(each, f"{place}[...]", is_by_uid) for name, each in by_node.items()}
+    if not is_by_uid and sum(len(each.pods) for each in victims.values()) > _MAX_PODS:
+        raise BadRequestError(f"{place}: more than {_MAX_PODS:,} pods")
+    return victims
+
+
+def _loose(raw: Raw, place: str, is_by_uid: bool) -> MetaVictims:
+    """Raises DecodeError."""
+    fields = nullable(raw, dict[_VictimsKey, Raw], place) or {}
+    listed, in_pods = fields.get(_VictimsKey.PODS, bodies.NULL), f"{place}.Pods"
+    if is_by_uid:
+        uids = [
+            nullable((each or {}).get(_MetaPodKey.UID, bodies.NULL), str, f"{in_pods}[...].UID")
+            for each in nullable(listed, list[dict[_MetaPodKey, Raw] | None], in_pods) or ()
+        ]
+    else:
+        uids = [
+            each.metadata.uid if each and each.metadata else None
+            for each in nullable(listed, list[_WholePod | None], in_pods) or ()
+        ]
+    number = fields.get(_VictimsKey.VIOLATIONS, bodies.NULL)
+    violations = nullable(number, _Int64, f"{place}.NumPDBViolations")
+    return MetaVictims([MetaPod(uid or "") for uid in uids], violations or 0)
+
+
+#: A preempt body: 150,000 candidates by UID, or 5,000 victims as whole pods.
+MAX_PREEMPTION_BYTES: Final = 32 * 2**20
+
+#: For each node of a run whether its victims are kept, as a byte that is not 0.
+Keeps = Callable[[NameRun], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionArgs:
+    """ExtenderPreemptionArgs: a pod, and the pods that would be evicted; text is the pod's."""
+
+    pod: Pod
+    victims: Victims
+    text: bytes = b""
+
+
+class _UsualArgs(Struct, forbid_unknown_fields=True, gc=False):
+    """With the keys that kube-scheduler writes, and no others."""
+
+    Pod: Raw = bodies.NULL
+    NodeNameToVictims: Raw = bodies.NULL
+    NodeNameToMetaVictims: Raw = bodies.NULL
+
+
+class _ArgsKey(bodies.Key):
+    POD = "pod"
+    VICTIMS = "nodenametovictims"
+    META_VICTIMS = "nodenametometavictims"
+    OTHER = ""
+
+
+def decode_preemption_args(body: bytes) -> PreemptionArgs:
+    """Read ExtenderPreemptionArgs in either form. Raises BadRequestError."""
+    if len(body) > MAX_PREEMPTION_BYTES:
+        limit = f"{MAX_PREEMPTION_BYTES:,} bytes"
+        raise TooLargeError(f"body: over the limit of {limit} for preemption")
+    victims: Victims | None
+    try:
+        args = decode(body, _UsualArgs)
+        by_uid, place, text = args.NodeNameToMetaVictims, "NodeNameToMetaVictims", bytes(args.Pod)
+        bodies.bound_values(by_uid, _MAX_VALUES, place)
+        victims = nullable(by_uid, dict[str, MetaVictims], place)
+        _bound_nodes(victims or {}, place)
+        if victims is None:
+            victims = _loose_victims(by_uid, args.NodeNameToVictims)
+    except DecodeError:
+        text, victims = _decode_other(body)
+    if victims is None:
+        raise BadRequestError(
+            "NodeNameToVictims, NodeNameToMetaVictims: both are null, one of them must be an object"
+        )
+    return PreemptionArgs(bodies.read_pod(text), victims, text)
+
+
+def _decode_other(body: bytes) -> tuple[bytes, Victims | None]:
+    """The pod's text, and the victims. Raises BadRequestError."""
+    bodies.bound_other(body)
+    fields = bodies.decode_or_refuse(body, dict[_ArgsKey, Raw], "")
+    by_uid = fields.get(_ArgsKey.META_VICTIMS, bodies.NULL)
+    whole = fields.get(_ArgsKey.VICTIMS, bodies.NULL)
+    return bytes(fields.get(_ArgsKey.POD, bodies.NULL)), _loose_victims(by_uid, whole)
+
+
+def encode_kept(args: PreemptionArgs, keeps: Keeps | None) -> tuple[bodies.Chunks, int]:
+    """ExtenderPreemptionResult with the victims that are kept; the number of nodes asked.
+
+    Without keeps all are.
+    """
+    victims = args.victims
+    if keeps is not None:
+        victims = dict(compress(victims.items(), keeps(bodies.run_of(list(victims)))))
+    return [b'{"NodeNameToMetaVictims":', encode(victims), b"}"], len(args.victims)

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 import yaml
 
-from tests.config.shipped import FOLDER, Json, documents, yaml_files
+from tests.config.shipped import Json, documents, yaml_files
 from tests.processes import ROOT
 
 #: Where `make kustomize` puts it.
@@ -44,20 +44,6 @@ KUSTOMIZATIONS: Final = [
     for file in yaml_files()
     if file.name == "kustomization.yaml" and documents(file)[0]["kind"] == "Kustomization"
 ]
-
-#: The six ways to install the webhook; each has its configurations in a folder inside.
-WEBHOOK_FOLDERS: Final = [
-    folder.parent for folder in KUSTOMIZATIONS if folder.name == "configurations"
-]
-
-
-def prepare(folder: Path) -> Path:
-    """A copy of scheduler-config/ in which the webhook's certificate script has been run."""
-    copy = folder / "scheduler-config"
-    shutil.copytree(FOLDER, copy, ignore=shutil.ignore_patterns("generated"))
-    for script in copy.glob("webhook/components/openssl/*.sh"):
-        subprocess.run([script], check=True, capture_output=True)
-    return copy
 
 
 def printed(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""The files under scheduler-config/ that an operator applies, read as they are."""
+"""The files that an operator applies, of scheduler-config/ and install/, read as they are."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +10,9 @@ from tests.processes import ROOT
 
 FOLDER: Final = ROOT / "scheduler-config"
 
+#: Made from the chart: a file a way.
+INSTALL: Final = ROOT / "install"
+
 Json = dict[str, Any]
 
 SCHEDULER_CONFIGURATION: Final = "kubescheduler.config.k8s.io/v1"
@@ -18,11 +21,11 @@ IMAGE: Final = "registry.example.com/runtimeclass-extender"
 
 
 def yaml_files() -> list[Path]:
-    """All but the samples, what a script has made, and what no API server of its own takes."""
-    found = (*FOLDER.rglob("*.yaml"), *FOLDER.rglob("*.yml"))
-    left_out = {"samples", "generated", "monitoring"}
+    """All but the samples, and what no API server of its own takes."""
+    found = (*FOLDER.rglob("*.yaml"), *INSTALL.glob("*.yaml"))
+    left_out = {INSTALL / "monitoring.yaml"}
     return sorted(
-        file for file in found if not left_out.intersection(file.relative_to(FOLDER).parts)
+        file for file in found if file not in left_out and FOLDER / "samples" not in file.parents
     )
 
 
@@ -43,30 +46,32 @@ def every_object() -> Iterator[tuple[Path, Json]]:
             yield file, document
 
 
-def objects(kind: str, folder: str = "") -> list[tuple[Path, Json]]:
-    """The objects of a kind, with their files."""
-    under = FOLDER / folder
+def objects(kind: str, *, within: str = "") -> list[tuple[Path, Json]]:
+    """The objects of a kind with their files, of those whose name has that part."""
     return [
         (file, document)
         for file, document in every_object()
-        if document["kind"] == kind and file.is_relative_to(under)
+        if document["kind"] == kind and within in name_of(file)
     ]
 
 
 def the_object(kind: str, path: str) -> Json:
-    """The only one of a kind in a file."""
-    (document,) = (each for each in documents(FOLDER / path) if each["kind"] == kind)
+    """The only one of a kind in a file of scheduler-config/, or of the repository."""
+    file = FOLDER / path if (FOLDER / path).is_file() else ROOT / path
+    (document,) = (each for each in documents(file) if each["kind"] == kind)
     found: Json = document
     return found
 
 
 def scheduler_configurations() -> list[Path]:
-    return [file for file, _ in objects("KubeSchedulerConfiguration")]
+    """Those of kube-scheduler."""
+    found = [file for file, _ in objects("KubeSchedulerConfiguration")]
+    return [file for file in found if file.parent.name != "cluster-autoscaler"]
 
 
 def name_of(file: Path) -> str:
     """For test ids."""
-    return str(file.relative_to(FOLDER))
+    return str(file.relative_to(FOLDER if file.is_relative_to(FOLDER) else ROOT))
 
 
 def pod_specs() -> list[tuple[str, Json]]:

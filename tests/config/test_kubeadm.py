@@ -11,9 +11,6 @@ _PATCHES: Final = FOLDER / "control-plane" / "kubeadm"
 
 #: What matters of /etc/kubernetes/manifests/kube-scheduler.yaml.
 KUBE_SCHEDULER: Final = """
-apiVersion: v1
-kind: Pod
-metadata: {name: kube-scheduler, namespace: kube-system}
 spec:
   containers:
     - command:
@@ -33,9 +30,6 @@ spec:
 """
 
 KUBE_APISERVER: Final = """
-apiVersion: v1
-kind: Pod
-metadata: {name: kube-apiserver, namespace: kube-system}
 spec:
   containers:
     - command: [kube-apiserver, --enable-admission-plugins=NodeRestriction]
@@ -43,20 +37,16 @@ spec:
 """
 
 
-def _patched(manifest: str, patch: str) -> Json:
+def _patched(manifest: str, patch: str) -> tuple[Json, Any]:
+    """The pod and its container."""
     (operations,) = documents(_PATCHES / patch)
-    result: Json = apply(yaml.safe_load(manifest), operations)
-    return result
-
-
-def _container(pod: Json) -> Any:
+    pod: Json = apply(yaml.safe_load(manifest), operations)
     (container,) = pod["spec"]["containers"]
-    return container
+    return pod, container
 
 
 def test_kube_scheduler_is_given_a_configuration_that_is_mounted() -> None:
-    pod = _patched(KUBE_SCHEDULER, "patches/kube-scheduler+json.yaml")
-    container = _container(pod)
+    pod, container = _patched(KUBE_SCHEDULER, "patches/kube-scheduler+json.yaml")
     (flag,) = (each for each in container["command"] if each.startswith("--config="))
     assert flag == "--config=/etc/kubernetes/kube-scheduler/config.yaml"
     mount = container["volumeMounts"][-1]
@@ -65,10 +55,7 @@ def test_kube_scheduler_is_given_a_configuration_that_is_mounted() -> None:
     assert volume["name"] == mount["name"]
     assert volume["hostPath"]["path"] == mount["mountPath"]
     assert len(container["command"]) == 7
-
-
-def test_the_configurations_name_the_kubeconfig_that_kubeadm_mounts() -> None:
-    container = _container(yaml.safe_load(KUBE_SCHEDULER))
+    # The configurations name the kubeconfig that kubeadm mounts.
     mounts = [each["mountPath"] for each in container["volumeMounts"]]
     for file in (FOLDER / "control-plane" / "node").glob("kube-scheduler-*.yaml"):
         (configuration,) = documents(file)
@@ -76,8 +63,8 @@ def test_the_configurations_name_the_kubeconfig_that_kubeadm_mounts() -> None:
 
 
 def test_kube_apiserver_loses_the_plugin_and_nothing_else() -> None:
-    pod = _patched(KUBE_APISERVER, "instead-of-plugin/kube-apiserver+json.yaml")
-    assert _container(pod)["command"] == [
+    _, container = _patched(KUBE_APISERVER, "instead-of-plugin/kube-apiserver+json.yaml")
+    assert container["command"] == [
         "kube-apiserver",
         "--enable-admission-plugins=NodeRestriction",
         "--disable-admission-plugins=RuntimeClass",

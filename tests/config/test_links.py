@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 from tests.processes import ROOT
 
@@ -64,3 +65,10 @@ def test_every_page_is_in_the_list_of_pages() -> None:
     listed = {target for _, target, _ in _local_links(_INDEX)}
     pages = {page for page in (ROOT / "docs").glob("*.md") if page != _INDEX}
     assert sorted(page.name for page in pages - listed) == []
+
+
+def test_every_alert_leads_to_what_to_do() -> None:
+    rules = yaml.safe_load((ROOT / "chart" / "files" / "rules.yaml").read_text())
+    for rule in rules["groups"][0]["rules"]:
+        page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+        assert anchor in _anchors(ROOT / page), rule["alert"]

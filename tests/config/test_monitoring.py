@@ -1,39 +1,50 @@
 """The monitoring files: the rules say what they should, and all speak of metrics that exist."""
 
-import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
 
-from extender.metrics import (
+from extender.model.reasons import Code
+from extender.rules.class_nodes import Support
+from extender.rules.node_checks import HandlerCheck, Policy
+from extender.rules.snapshot import Snapshot
+from extender.verbs.metrics import (
     CacheCollector,
     Metrics,
     PodsCollector,
     RefusedPodsCollector,
     SupportCollector,
 )
-from extender.predicates.node_checks import HandlerCheck, Policy
-from extender.reasons import Code
-from extender.refused_pods import RefusedPods
-from extender.snapshot import Snapshot
-from extender.verbs.class_nodes import Support
-from tests.config.shipped import objects
+from extender.verbs.outcomes import RefusedPods
+from tests.config.pages import blocks
+from tests.config.shipped import FOLDER as SCHEDULER_CONFIG
+from tests.config.shipped import documents, objects, the_object
+from tests.json_patch import apply
 from tests.processes import ROOT
 
-FOLDER: Final = ROOT / "scheduler-config" / "monitoring"
-PROMETHEUS: Final = FOLDER / "prometheus"
+FOLDER: Final = ROOT / "chart" / "files"
+TESTS: Final = ROOT / "tests" / "config" / "rules_test.yaml"
+INSTALLED: Final = "install/monitoring.yaml"
+NODE: Final = "control-plane/node"
 DOCUMENT: Final = ROOT / "docs" / "monitoring.md"
 
 _METRIC: Final = re.compile(r"\bruntimeclass_extender_[a-z_]+")
 _SUFFIXES: Final = ("", "_bucket", "_count", "_sum", "_total")
 
 
-def rules() -> Any:
-    return yaml.safe_load((PROMETHEUS / "rules.yaml").read_text())
+def read(name: str) -> Any:
+    return yaml.safe_load((FOLDER / name).read_text())
+
+
+def expressions() -> dict[str, str]:
+    """By alert."""
+    groups = read("rules.yaml")["groups"]
+    return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
 
 
 def names_of_metrics() -> set[str]:
@@ -48,7 +59,7 @@ def names_of_metrics() -> set[str]:
 
 @pytest.mark.parametrize(
     "file",
-    [*sorted(file for file in FOLDER.rglob("*") if file.is_file()), DOCUMENT],
+    [*sorted(FOLDER.iterdir()), TESTS, DOCUMENT],
     ids=lambda file: str(file.name),
 )
 def test_every_metric_named_exists(file: Any) -> None:
@@ -71,59 +82,34 @@ def test_the_document_names_every_reason_that_a_filter_counts() -> None:
 
 
 def test_the_operator_gets_the_same_rules() -> None:
-    wrapped = yaml.safe_load((FOLDER / "prometheusrule.yaml").read_text())
-    assert wrapped["spec"] == rules()
+    assert the_object("PrometheusRule", INSTALLED)["spec"] == read("rules.yaml")
 
 
-def test_the_folder_itself_holds_nothing_but_objects_to_apply() -> None:
-    """`kubectl apply -f FOLDER` takes every .yaml and .json in it, and none of its folders."""
-    for file in (each for each in FOLDER.iterdir() if each.is_file()):
-        for document in yaml.safe_load_all(file.read_text()):
-            assert document["apiVersion"] == "monitoring.coreos.com/v1", file.name
-            assert document["kind"] in ("PrometheusRule", "ServiceMonitor")
-            assert document["metadata"]["name"]
-            assert "namespace" not in document["metadata"]
-
-
-def test_every_rule_is_tested() -> None:
-    tests = yaml.safe_load((PROMETHEUS / "rules_test.yaml").read_text())["tests"]
+def test_every_rule_and_the_queries_of_the_document_are_tested() -> None:
+    tests = yaml.safe_load(TESTS.read_text())["tests"]
     fired = {
         case["alertname"]
         for each in tests
         for case in each.get("alert_rule_test", ())
         if case["exp_alerts"]
     }
-    assert fired == {rule["alert"] for group in rules()["groups"] for rule in group["rules"]}
-
-
-def test_the_queries_of_the_document_are_tested() -> None:
-    """Each of the KEP's three questions has its query in the document and in promtool's tests."""
-    tested = {
-        case["expr"]
-        for each in yaml.safe_load((PROMETHEUS / "rules_test.yaml").read_text())["tests"]
-        for case in each.get("promql_expr_test", ())
-    }
-    blocks = re.findall(r"^```promql\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 3
-    assert {block.splitlines()[0] for block in blocks} == tested
+    assert fired == expressions().keys()
+    queried = {case["expr"] for each in tests for case in each.get("promql_expr_test", ())}
+    shown = blocks(DOCUMENT.read_text(), "promql")
+    assert len(shown) == 4
+    assert {block.splitlines()[0] for block in shown} == queried
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
-@pytest.mark.parametrize("command", [("check", "rules.yaml"), ("test", "rules_test.yaml")])
-def test_promtool_agrees(command: tuple[str, str]) -> None:
-    what, file = command
-    result = subprocess.run(
-        ["promtool", what, "rules", file],
-        cwd=PROMETHEUS,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.mark.parametrize(("verb", "file"), [("check", FOLDER / "rules.yaml"), ("test", TESTS)])
+def test_promtool_agrees(verb: str, file: Path) -> None:
+    command = ["promtool", verb, "rules", str(file)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_the_service_monitor_finds_the_services() -> None:
-    monitor = yaml.safe_load((FOLDER / "servicemonitor.yaml").read_text())
+    monitor = the_object("ServiceMonitor", INSTALLED)
     wanted = monitor["spec"]["selector"]["matchLabels"].items()
     (endpoint,) = monitor["spec"]["endpoints"]
     services = [
@@ -139,14 +125,24 @@ def test_the_service_monitor_finds_the_services() -> None:
         assert re.fullmatch("runtimeclass-(extender|scheduler|webhook)", job)
 
 
-def test_the_dashboard_has_panels_that_do_not_overlap() -> None:
-    dashboard = json.loads((FOLDER / "grafana" / "dashboard.json").read_text())
-    cells = [
-        (x, y)
-        for panel in dashboard["panels"]
-        for place in [panel["gridPos"]]
-        for x in range(place["x"], place["x"] + place["w"])
-        for y in range(place["y"], place["y"] + place["h"])
-    ]
-    assert len(cells) == len(set(cells))
-    assert all(target["expr"] for panel in dashboard["panels"] for target in panel["targets"])
+def test_the_pod_monitor_finds_the_static_pods_that_have_the_patch() -> None:
+    monitor = the_object("PodMonitor", INSTALLED)
+    pod = the_object("Pod", f"{NODE}/runtimeclass-extender.yaml")
+    labels = pod["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert monitor["spec"]["namespaceSelector"] == {"matchNames": [pod["metadata"]["namespace"]]}
+    assert labels[monitor["spec"]["jobLabel"]] == "runtimeclass-extender"
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    (operations,) = documents(SCHEDULER_CONFIG / NODE / "scraped+json.yaml")
+    (container,) = apply(pod, operations)["spec"]["containers"]
+    (port,) = (each for each in container["ports"] if each["name"] == endpoint["port"])
+    assert f"--ops-bind=:{port['containerPort']}" in container["args"]
+    assert "--pages=false" in container["args"]
+
+
+def test_the_alerts_know_the_static_pods_by_the_name_that_kubelet_gives_them() -> None:
+    pod = the_object("Pod", f"{NODE}/runtimeclass-extender.yaml")["metadata"]
+    for alert in ("ReplicaDown", "Down", "Missing"):
+        expression = expressions()[f"RuntimeClassExtender{alert}"]
+        assert f'namespace="{pod["namespace"]}"' in expression
+        assert f'pod=~"{pod["name"]}-.+"' in expression

@@ -1,95 +1,67 @@
-"""What the pages tell an operator to do fits the files they are about."""
+"""What the pages have an operator write and type fits the files they are about."""
 
+import ast
 import json
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 from typing import Any, Final
 
 import pytest
-import yaml
 
-from tests.config.shipped import (
-    FOLDER,
-    containers,
-    documents,
-    objects,
-    pod_specs,
-    the_object,
-)
-from tests.json_patch import apply
-from tests.processes import ROOT
+from extender.cli.commands import COMMANDS
+from extender.kubernetes.class_annotations import FEATURES, ISOLATION_LEVELS, rules_of
+from loadtest import live
+from release.manifests import FILES
+from tests.config.chart import needs_helm, text
+from tests.config.pages import page, section
+from tests.config.shipped import FOLDER, IMAGE, INSTALL, containers, documents, objects, pod_specs
+from tests.processes import ROOT, run
 
-_BLOCK: Final = re.compile(r"^```(?:\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: Belongs to nobody (RFC 5737), so it has to be replaced.
+PLACEHOLDER: Final = "192.0.2.0/24"
 
-
-def _page(name: str) -> str:
-    return (ROOT / name).read_text()
+_HELM: Final = re.compile(r"^helm (?:upgrade|install)(?:.*\\\n)*.*", re.MULTILINE)
 
 
-def _section(name: str, heading: str) -> str:
-    """From a heading to the next one of its level, with what stands under it."""
-    level = heading.split()[0]
-    after = _page(name).split(f"\n{heading}\n", 1)[1]
-    return re.split(rf"^{level} ", after, maxsplit=1, flags=re.MULTILINE)[0]
-
-
-def _blocks(text: str) -> list[str]:
-    return _BLOCK.findall(text)
-
-
-def _in_one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
+@needs_helm
 @pytest.mark.parametrize(
-    ("page", "heading"),
+    "command",
     [
-        ("docs/webhook.md", "## Installing it"),
-        ("docs/install-control-plane.md", "## Instead of the admission plugin"),
+        pytest.param(found, id=f"{file.stem} {number}")
+        for file in sorted([*(ROOT / "docs").glob("*.md"), FOLDER / "README.md"])
+        for number, found in enumerate(_HELM.findall(file.read_text()))
     ],
 )
-def test_a_webhook_is_proved_with_a_class_that_exists(page: str, heading: str) -> None:
-    """One that does not exist is refused by the plugin, also where no webhook runs."""
-    section = _section(page, heading)
-    assert not any("no-such-class" in each for each in _blocks(section))
-    said = _in_one_line(section)
-    assert "a class that exists" in said
-    assert "class that does not exist proves nothing" in said
-    assert "`failed calling webhook` means that nobody answers" in said
+def test_the_values_of_a_page_are_those_of_the_chart(command: str) -> None:
+    """And their release is named as the certificates and the one-file installs have it."""
+    words = shlex.split(command.replace("\\\n", " "))
+    values = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
+    flags = [word for word in words if word.startswith("--")]
+    assert set(flags) <= {
+        "--install",
+        "--namespace",
+        "--create-namespace",
+        "--set",
+        "--reuse-values",
+    }
+    if "--reuse-values" in flags:
+        values.append("webhook.enabled=true")
+    printed = text(*values)
+    assert (f"{IMAGE}:" in printed) is not any("image.repository" in each for each in values) or (
+        "monitoring.rules=true" in command
+    )
+    assert words[words.index("--namespace") + 1] in {release for release, _ in FILES.values()}
 
 
-def test_the_sizes_are_those_of_the_shipped_files() -> None:
-    sizes = _in_one_line(_section("scheduler-config/README.md", "## Sizes"))
-    for name, spec in pod_specs():
-        for each in containers(spec):
-            if "runtimeclass-extender" not in each["image"]:
-                continue
-            resources = each["resources"]
-            for memory in (resources["requests"]["memory"], resources["limits"]["memory"]):
-                assert f"{memory.removesuffix('Mi')} MiB" in sizes, name
-    assert "`make bench-memory`" in sizes
-
-
-def test_removal_removes_only_what_the_installation_has_put_there() -> None:
-    removal = _section("docs/upgrade-and-removal.md", "## Removal")
-    assert "rm -r" not in removal
-    for said in ("extraArgs", "extraVolumes", "kubeadm-config", "rmdir --ignore-fail-on-non-empty"):
-        assert said in removal
-
-
-@pytest.mark.parametrize(
-    "left",
-    [
-        "`runtimeclass-viewer`",
-        "secret runtimeclass-extender-client",
-        "`runtimeclass-extender/scheduler`",
-        "`/etc/runtimeclass-extender`",
-    ],
-)
-def test_what_a_removal_leaves_behind_is_named(left: str) -> None:
-    page = _page("docs/upgrade-and-removal.md")
-    assert left in page.split("What stays behind", 1)[1]
+def test_the_image_of_a_file_is_replaced_by_the_command_of_the_page() -> None:
+    (old, new), *_ = re.findall(
+        r"sed 's\|(\S+)\|(\S+)\|' install/", (FOLDER / "README.md").read_text()
+    )
+    for file in INSTALL.glob("*.yaml"):
+        assert IMAGE not in file.read_text().replace(old, new)
 
 
 def _pod(name: str, **spec: Any) -> dict[str, Any]:
@@ -98,19 +70,12 @@ def _pod(name: str, **spec: Any) -> dict[str, Any]:
 
 @pytest.mark.skipif(not shutil.which("jq"), reason="no jq")
 def test_the_search_for_unmerged_pods_finds_those_with_a_selector_of_their_own_too() -> None:
-    section = _section("docs/upgrade-and-removal.md", "## From beside the plugin to instead of it")
-    (program,) = (
-        each.split("jq -r '", 1)[1].rsplit("'", 1)[0] for each in _blocks(section) if "jq" in each
-    )
-    runtime_class = {
-        "kind": "RuntimeClass",
-        "metadata": {"name": "kata"},
-        "scheduling": {"nodeSelector": {"kata": "true"}},
-    }
-    bare = {"kind": "RuntimeClass", "metadata": {"name": "runc"}}
+    steps = section("upgrade-and-removal", "## From beside the plugin to instead of it")
+    (program,) = re.findall(r"jq -r '(.*?)'\n", steps, re.DOTALL)
+    scheduling = {"nodeSelector": {"kata": "true"}}
     items = [
-        runtime_class,
-        bare,
+        {"kind": "RuntimeClass", "metadata": {"name": "kata"}, "scheduling": scheduling},
+        {"kind": "RuntimeClass", "metadata": {"name": "runc"}},
         _pod("unmerged", runtimeClassName="kata"),
         _pod("own", runtimeClassName="kata", nodeSelector={"disk": "ssd"}),
         _pod("merged", runtimeClassName="kata", nodeSelector={"disk": "ssd", "kata": "true"}),
@@ -118,120 +83,15 @@ def test_the_search_for_unmerged_pods_finds_those_with_a_selector_of_their_own_t
         _pod("plain"),
         _pod("nothing-to-merge", runtimeClassName="runc"),
     ]
-    found = subprocess.run(
-        ["jq", "-r", program],
-        input=json.dumps({"items": items}),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["jq", "-r", program]
+    text = json.dumps({"items": items})
+    found = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     assert found.stdout.split() == ["ns/unmerged", "ns/own"], found.stderr
-
-
-def test_the_remote_kustomization_names_image_and_range_before_anything_is_applied() -> None:
-    """Its patch meets the shipped NetworkPolicy, which itself is left as it is."""
-    page = _page("docs/install-remote.md")
-    blocks = _blocks(page)
-    (number,) = (at for at, each in enumerate(blocks) if "my-cluster/kustomization.yaml" in each)
-    assert not any("kubectl apply" in each for each in blocks[:number])
-    assert "-k scheduler-config/" not in page
-    text = blocks[number].split("<<EOF\n", 1)[1].split("EOF\n", 1)[0]
-    kustomization = yaml.safe_load(text)
-    (resource,) = kustomization["resources"]
-    assert (ROOT / "my-cluster" / ".." / "scheduler-config").resolve() == FOLDER
-    assert (FOLDER / resource.removeprefix("../scheduler-config/")).is_dir()
-    (patch,) = kustomization["patches"]
-    policy = the_object("NetworkPolicy", "remote/base/network-policy.yaml")
-    assert patch["target"] == {"kind": policy["kind"], "name": policy["metadata"]["name"]}
-    (operation,) = yaml.safe_load(patch["patch"])
-    changed = apply(policy, [{**operation, "value": "10.0.0.0/8"}])
-    blocks_of_addresses = [
-        each["ipBlock"] for each in changed["spec"]["ingress"][0]["from"] if "ipBlock" in each
-    ]
-    assert blocks_of_addresses == [{"cidr": "10.0.0.0/8"}]
-
-
-def test_the_remote_page_gets_the_client_s_files_out_of_cert_manager_s_secret() -> None:
-    certificates = documents(FOLDER / "remote" / "cert-manager" / "certificates.yaml")
-    names = {each["spec"].get("secretName") for each in certificates}
-    assert "runtimeclass-extender-client" in names
-    page = _page("docs/install-remote.md")
-    (block,) = (each for each in _blocks(page) if "base64decode" in each)
-    assert "get secret runtimeclass-extender-client" in block
-    assert "umask 077" in block
-    for file in ("ca.crt", "tls.crt", "tls.key"):
-        assert file in block
-    needed = _in_one_line(page.split("You need:", 1)[1].split("\n## ", 1)[0])
-    assert "openssl" in needed
-    assert "cert-manager" in needed
-    assert "CRDs" in needed
-
-
-def test_the_first_try_of_the_second_scheduler_names_its_namespace_and_shows_the_event() -> None:
-    section = _section("docs/install-second-scheduler.md", "## 2. See it work")
-    blocks = _blocks(section)
-    for line in blocks[0].splitlines():
-        if line.startswith("kubectl ") and ("events" in line or "delete pod" in line):
-            assert line.startswith("kubectl -n default ")
-    objects = list(yaml.safe_load_all(blocks[0].split("<<EOF\n", 1)[1].split("EOF\n", 1)[0]))
-    assert objects[1]["metadata"]["namespace"] == "default"
-    assert "FailedScheduling" in blocks[1]
-
-
-def test_an_installer_starts_nothing_on_the_port_of_the_static_pod() -> None:
-    page = _page("docs/install-control-plane.md")
-    needed = _in_one_line(page.split("You need:", 1)[1].split("\n## ", 1)[0])
-    for said in ("`make setup`", "Python 3.11", "package index", "do not run `make serve`"):
-        assert said in needed
-    steps = subprocess.run(
-        ["make", "--dry-run", "setup"], capture_output=True, text=True, cwd=ROOT, check=True
-    )
-    assert " serve " not in steps.stdout
-
-
-def test_the_control_plane_page_says_which_findings_should_stop_an_installer() -> None:
-    step = _in_one_line(
-        _section(
-            "docs/install-control-plane.md", "## 4. On one node after the other: kube-scheduler"
-        )
-    )
-    assert "An `error` should stop you" in step
-    assert "`self-set-label`" in step
-
-
-@pytest.mark.parametrize(
-    ("rejection", "judged"),
-    [
-        ("PodOSNotSupported", "yes, code `os`"),
-        ("PodOSSelectorNodeLabelDoesNotMatch", "yes, code `os`"),
-        ("SupplementalGroupsPolicyNotSupported", "yes, code `node_feature`"),
-        ("PodLevelResourcesNotSupported`, on Windows", "code `node_feature`"),
-        ("UserNamespacesSupport", "`strict`"),
-        ("PodFeatureUnsupported", "code `pod_features`"),
-        ("SysctlForbidden", "no: "),
-        ("`AppArmor`", "no: "),
-        ("TopologyAffinityError", "no: "),
-    ],
-)
-def test_each_rejection_of_a_kubelet_has_a_row_that_says_whether_it_is_judged(
-    rejection: str, judged: str
-) -> None:
-    rows = [row for row in _page("docs/kubelet.md").splitlines() if row.startswith("|")]
-    (row,) = (row for row in rows if rejection in row.split("|")[1])
-    cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert len(cells) == 5
-    assert judged in cells[-1]
-
-
-def test_each_version_of_the_kubelet_since_1_28_has_a_row() -> None:
-    table = _section("docs/kubelet.md", "## What kubelets report, by version")
-    told = re.findall(r"^\| (1\.[0-9., ]+) \|", table, re.MULTILINE)
-    assert ", ".join(told) == ", ".join(f"1.{minor}" for minor in range(28, 37))
 
 
 def test_the_port_that_is_forwarded_to_the_pages_is_one_of_the_pod() -> None:
     forwarded = re.findall(
-        r"kubectl -n (\S+) port-forward (\w+)/(\S+?)(?:-NODE)? (\d+)", _page("docs/pages.md")
+        r"kubectl -n (\S+) port-forward (\w+)/(\S+?)(?:-NODE)? (\d+)", page("pages")
     )
     assert len(forwarded) == 3
     for namespace, kind, name, port in forwarded:
@@ -246,25 +106,87 @@ def test_the_port_that_is_forwarded_to_the_pages_is_one_of_the_pod() -> None:
         assert listens, (name, port)
 
 
-_OURS: Final = re.compile(r"^(?:\$ )?(?:runtimeclass-extender|kubectl runtimeclass) ", re.MULTILINE)
+def test_the_figures_of_sizing_are_of_all_sizes_with_the_flags_of_the_manifests() -> None:
+    published = page("sizing").partition("<!-- live -->")[2].partition("<!-- end live -->")[0]
+    for nodes in live.SIZES:
+        assert len(re.findall(rf"^\| +{nodes:,} \|", published, re.MULTILINE)) == 3, nodes
+    for _, spec in pod_specs():
+        for each in containers(spec):
+            if each.get("args", [""])[0] == "serve":
+                assert set(live.FLAGS) <= set(each["args"])
+
+
+_PROFILE: Final = re.compile(r"^\| (?:`([a-z-]+)`)? ?\| (`.*`) \| .+ \|$", re.MULTILINE)
+
+
+def test_each_word_of_a_profile_is_a_sound_annotation_and_has_a_source() -> None:
+    told: dict[str, set[str]] = {}
+    name = ""
+    for new, words in _PROFILE.findall(section("runtimes", "### Profiles")):
+        name = new or name
+        told.setdefault(name, set()).update(re.findall(r"`([^`]+)`", words))
+    said = {}
+    for each in documents(FOLDER / "samples" / "runtimes" / "runtimeclasses.yaml"):
+        rules = rules_of(each["metadata"]["annotations"])
+        assert rules is not None
+        assert not rules.faults
+        assert rules.isolation in ISOLATION_LEVELS
+        said[each["metadata"]["name"]] = set(rules.unsupported)
+    assert said == told
+    assert not [word for word in FEATURES if f"`{word}`" not in page("runtimes")]
 
 
 @pytest.mark.parametrize(
-    "page",
-    sorted(
-        path.name
-        for path in (ROOT / "docs").glob("*.md")
-        if any(_OURS.search(block) for block in _blocks(path.read_text()))
-    ),
+    ("flags", "environment"),
+    [
+        pytest.param(["--kubeconfig", "/nonexistent"], {}, id="no kubeconfig"),
+        pytest.param([], {"RUNTIMECLASS_EXTENDER_SERVE_BINDD": "x"}, id="a variable misspelt"),
+    ],
 )
-def test_a_page_with_commands_of_ours_says_how_to_get_them(page: str) -> None:
-    text = _page(f"docs/{page}")
-    assert any(said in text for said in ("make setup", "pipx install", "](commands.md)"))
+def test_what_a_service_says_that_does_not_start_is_in_the_page(
+    flags: list[str], environment: dict[str, str]
+) -> None:
+    said = run("serve", *flags, env=environment).stderr
+    assert said in page("troubleshooting")
 
 
-@pytest.mark.parametrize(
-    "page", ["install-control-plane", "install-second-scheduler", "install-remote", "webhook"]
-)
-def test_a_page_that_installs_something_says_where_its_commands_are_typed(page: str) -> None:
-    beginning, _, _ = _in_one_line(_page(f"docs/{page}.md")).partition(" ## ")
-    assert "a checkout of this repository" in beginning
+def test_findings_flags_and_metrics_that_help_in_trouble_are_ours() -> None:
+    text = page("troubleshooting")
+    findings = set(re.findall(r"\(?`check[^`]*`: `([a-z-]+)`", text))
+    assert len(findings) > 8
+    assert not [each for each in findings if f"`{each}`" not in page("check")]
+    flags = {flag.opts[-1] for each in COMMANDS.values() for flag in each.load().flags()}
+    others = {"--config", "--patches", "--for", "--as"}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) <= flags | others
+    metrics = re.findall(r"runtimeclass_extender_([a-z_]+)", text)
+    monitoring = page("monitoring")
+    assert not [each for each in metrics if f"`{each.removesuffix('_bucket')}" not in monitoring]
+
+
+def test_a_line_of_python_in_a_page_runs() -> None:
+    pages = [file.read_text() for file in sorted((ROOT / "docs").glob("*.md"))]
+    lines = {line for text in pages for line in re.findall(r"python -c '([^']+)'", text)}
+    assert lines
+    for line in lines:
+        done = subprocess.run([sys.executable, "-c", line], capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+
+
+#: The calls that make a finding.
+FINDERS: Final = ("Finding", "FileFinding", "error", "warning", "advice")
+
+
+def test_every_finding_is_documented() -> None:
+    text = page("check") + page("before") + page("runtimes")
+    codes = {
+        argument.value
+        for path in (ROOT / "extender").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in FINDERS
+        for argument in call.args[:3]
+        if isinstance(argument, ast.Constant)
+        and isinstance(argument.value, str)
+        and re.fullmatch(r"[a-z]+(?:[-_][a-z]+)*", argument.value)
+    }
+    assert len(codes) > 30
+    assert sorted(code for code in codes if f"`{code}`" not in text) == []

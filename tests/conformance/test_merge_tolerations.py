@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from extender.admission.covering import covers, surviving
-from extender.objects import Toleration
+from extender.admission.merging import covers, surviving
+from extender.model.pod_needs import Toleration
 from tests.vectors_file import raw_vectors, vectors
 
 Case = dict[str, Any]

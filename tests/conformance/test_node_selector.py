@@ -7,10 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from extender.decoding.decoder import decode
-from extender.decoding.pods import RawPod, explained_pod_of
-from extender.objects import SelectorRequirement, SelectorTerm
-from extender.predicates.node_selector import RequiredNodeAffinity, missing_labels
+from extender.kubernetes.explained_pods import explained_pod
+from extender.model.objects import SelectorRequirement, SelectorTerm
+from extender.rules.node_selector import RequiredNodeAffinity, missing_labels
 from tests.vectors_file import vectors
 
 Case = dict[str, Any]
@@ -18,7 +17,7 @@ Case = dict[str, Any]
 
 def _matches(case: Case) -> bool:
     spec = {"nodeSelector": case["node_selector"], "affinity": case.get("affinity")}
-    pod = explained_pod_of(decode(json.dumps({"spec": spec}).encode(), RawPod))
+    pod = explained_pod(json.dumps({"spec": spec}).encode())
     labels = case["labels"] or {}
     if missing_labels(pod.node_selector.items(), labels):
         return False
@@ -35,6 +34,26 @@ def test_a_node_selector_matches_labels_literally(case: Case) -> None:
 @pytest.mark.parametrize("case", vectors("node_selector", "required_node_affinity"))
 def test_required_node_affinity_matches_as_in_go(case: Case) -> None:
     assert _matches(case) is case["match"]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "name", "parses"),
+    [
+        ("a" * 253, "b", True),
+        ("a" * 254, "b", False),
+        (f"{'a' * 126}.{'b' * 126}", "c" * 63, True),
+        (f"{'a' * 127}.{'b' * 126}", "c", False),
+        ("a", "b" * 64, False),
+    ],
+)
+def test_a_label_key_has_a_prefix_of_at_most_253_characters(
+    prefix: str, name: str, parses: bool
+) -> None:
+    """IsQualifiedName and IsDNS1123Subdomain of apimachinery/pkg/util/validation."""
+    key = f"{prefix}/{name}"
+    affinity = RequiredNodeAffinity([SelectorTerm((SelectorRequirement(key, "Exists"),))])
+    assert (not affinity.unreadable) is parses
+    assert affinity.matches({key: ""}, "n") is parses
 
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -7,13 +7,10 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from extender.admission.admitted import admitted_spec, reviewed
-from extender.admission.merging import AdmissionRefusal
-from extender.validation.quantity import parse_quantity
-from tests.conformance.test_admission import ADMITTED, PREFIX, REFUSED
+from extender.kubernetes.quantity import parse_quantity
+from tests.conformance.test_admission import ADMITTED, REFUSED
 from tests.processes import run
-from tests.reviews import runtime_class
-from tests.vectors_file import RECORDED, vectors
+from tests.vectors_file import RECORDED
 
 Json = dict[str, Any]
 
@@ -80,29 +77,3 @@ def listed(text: str) -> list[Json]:
     document: Json = json.loads(text)
     items: list[Json] = document["items"] if document["kind"] == "List" else [document]
     return items
-
-
-CASES: Final = [
-    case
-    for case in vectors("admission", "cases")
-    if case.values[0].get("operation", "CREATE") == "CREATE"
-    and not case.values[0].get("subresource")
-    and case.values[0]["phase"] != "validate"
-]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_pods_of_the_vectors_are_rendered_as_they_are_admitted(case: Json) -> None:
-    classes = {each["metadata"]["name"]: each for each in case["runtime_classes"]}
-    pod = reviewed(case["pod"])
-    name = pod.runtime_class_name or ""
-    found = runtime_class(classes[name]) if name in classes else None
-    spec = admitted_spec(case["pod"]["spec"], pod, found)
-    expected = case["expect"]
-    if isinstance(spec, AdmissionRefusal):
-        assert not expected["allowed"] or case["phase"] == "mutate"
-        if not expected["allowed"]:
-            assert spec.text == PREFIX.sub("", expected["message"])
-        return
-    assert expected["allowed"]
-    assert of_class(spec) == of_class(expected["spec"])

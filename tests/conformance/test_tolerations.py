@@ -7,9 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import convert
 
-from extender.decoding.common_parts import RawTaint, RawToleration, taints_of, tolerations_of
-from extender.objects import HARD_EFFECTS, Taint, Toleration
-from extender.predicates.tolerations import (
+from extender.kubernetes.decoder import RawTaint, RawToleration, taints_of, tolerations_of
+from extender.model.objects import HARD_EFFECTS, Taint
+from extender.model.pod_needs import Toleration
+from extender.rules.tolerations import (
     TolerationSet,
     find_untolerated_taint,
     tolerates_cordon,
@@ -90,3 +91,15 @@ def test_a_list_tolerates_what_any_of_it_tolerates(
 def test_without_the_gate_a_comparison_tolerates_nothing() -> None:
     """TaintTolerationComparisonOperators is off by default."""
     assert not TolerationSet([Toleration("a", "Gt", "1")]).tolerates(Taint("a", "5"))
+
+
+@pytest.mark.parametrize(
+    ("operator", "bound", "tolerated", "beyond"),
+    [("Gt", 0, 2**63 - 1, 2**63), ("Lt", 0, -(2**63), -(2**63) - 1)],
+)
+def test_numbers_beyond_int64_are_none(
+    operator: str, bound: int, tolerated: int, beyond: int
+) -> None:
+    tolerations = TolerationSet([Toleration("a", operator, str(bound))], comparison_operators=True)
+    assert tolerations.tolerates(Taint("a", str(tolerated)))
+    assert not tolerations.tolerates(Taint("a", str(beyond)))

@@ -64,8 +64,11 @@ def test_the_store_ends_as_client_go_s(case: dict[str, Any], tmp_path: Path) -> 
                     lambda: run.list_watch.resource_version == expect["last_sync_resource_version"]
                 )
             assert "".join(map(step, server.requests)) == steps
-            assert run.store.snapshot.runtime_classes_synced == bool(
-                run.list_watch.resource_version
+            until(
+                lambda: (
+                    run.store.snapshot.runtime_classes_synced
+                    == bool(run.list_watch.resource_version)
+                )
             )
 
 

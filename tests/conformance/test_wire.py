@@ -1,18 +1,21 @@
 """Request bodies: what kube-scheduler v1.36.2 sends, and what Go would read in others."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from extender import names
-from extender.names import NameRun
-from extender.wire import filter_bodies as wire
-from extender.wire.bodies import MAX_LAST_POD, BadRequestError, LastPod
-from extender.wire.filter_bodies import Args, decode_args, names_of
-from extender.wire.node_items import NodeItems, SeenNodes
-from extender.wire.preempt_bodies import decode_preemption_args, encode_kept
-from extender.wire.victim_entries import VictimEntries
+from extender.model import names
+from extender.model.errors import BadRequestError
+from extender.model.names import NameRun
+from extender.verbs import bodies
+from extender.verbs import filter as wire
+from extender.verbs.bodies import NodeItems, SeenNodes
+from extender.verbs.filter import Args, decode_args, names_of
+from extender.verbs.preempt import decode_preemption_args, encode_kept
 from tests.vectors_file import recorded, vectors
 
 Case = dict[str, Any]
@@ -57,55 +60,43 @@ def test_other_spellings_are_read_as_go_reads_them(case: Case) -> None:
     assert isinstance(args.nodes, NameRun) is (names is not None)
 
 
-@pytest.mark.parametrize("body", recorded("scheduler-names", "filter"))
-def test_recorded_names_take_the_short_way(body: bytes) -> None:
-    short, long = wire.decode_usual(body, SeenNodes(), LastPod()), wire.decode_any(body)
-    assert short is not None
-    assert isinstance(short.nodes, NameRun)
-    assert isinstance(long.nodes, NameRun)
-    assert (short.pod, short.nodes.count) == (long.pod, long.nodes.count)
-    assert short.nodes.joined == long.nodes.joined
+@pytest.mark.parametrize("mode", ["scheduler-names", "scheduler-nodes"])
+def test_recorded_requests_take_the_short_way(mode: str) -> None:
+    for parameters in recorded(mode, "filter"):
+        (body,) = parameters.values
+        short, long = wire.decode_usual(body), wire.decode_other(body)
+        assert short is not None
+        assert short.pod == long.pod
+        assert isinstance(short.nodes, NameRun) is (mode == "scheduler-names")
+        assert _read(short) == _read(long)
 
 
-@pytest.mark.parametrize("body", recorded("scheduler-nodes", "filter"))
-def test_recorded_nodes_take_the_short_way(body: bytes) -> None:
-    short, long = wire.decode_usual(body, SeenNodes(), LastPod()), wire.decode_any(body)
-    assert short is not None
-    assert isinstance(short.nodes, NodeItems)
-    assert isinstance(long.nodes, NodeItems)
-    assert (short.pod, short.nodes.nodes) == (long.pod, long.nodes.nodes)
-    assert list(map(bytes, short.nodes.raw)) == list(map(bytes, long.nodes.raw))
+def _read(args: Args) -> object:
+    if isinstance(args.nodes, NameRun):
+        return args.nodes.count, args.nodes.joined
+    assert isinstance(args.nodes, NodeItems)
+    return list(map(bytes, args.nodes.raw)), list(args.nodes.nodes)
 
 
-@pytest.mark.skipif(not names.IS_COMPILED, reason="the compiled part is not in use")
 @pytest.mark.parametrize("body", recorded("scheduler-names", "preempt"))
-def test_recorded_victims_are_not_decoded(body: bytes) -> None:
+def test_recorded_victims_are_answered_as_they_came(body: bytes) -> None:
     args = decode_preemption_args(body)
-    assert isinstance(args.victims, VictimEntries)
     sent = json.loads(body)["NodeNameToMetaVictims"]
-    assert [name.decode() for name in args.victims.names.names] == list(sent)
+    assert list(args.victims) == list(sent)
     answer = b"".join(encode_kept(args, None)[0])
     assert json.loads(answer) == {"NodeNameToMetaVictims": sent}
     # Without the first brace.
     assert answer[1:] in body
 
 
-@pytest.mark.parametrize("damage", [b'"x":1,', b"]", b"}", b"\\", b'"'])
-@pytest.mark.parametrize("body", recorded("scheduler-nodes", "filter"))
-def test_a_damaged_item_does_not_slip_through_the_short_way(body: bytes, damage: bytes) -> None:
-    """Wherever it is damaged: refused, or the same nodes as in the long way."""
-    for place in range(0, len(body), 997):
-        damaged = body[:place] + damage + body[place:]
-        try:
-            long = wire.decode_any(damaged)
-        except BadRequestError:
-            assert wire.decode_usual(damaged, SeenNodes(), LastPod()) is None
-        else:
-            args = wire.decode_args(damaged)
-            assert isinstance(args.nodes, NodeItems)
-            assert isinstance(long.nodes, NodeItems)
-            assert args.nodes.nodes == long.nodes.nodes
-            assert list(map(bytes, args.nodes.raw)) == list(map(bytes, long.nodes.raw))
+@pytest.mark.parametrize(
+    "case", [case for case in vectors("extender", "preempt") if "request_body" in case.values[0]]
+)
+def test_victims_come_back_as_they_were(case: Case) -> None:
+    kept, _ = encode_kept(decode_preemption_args(case["request_body"].encode()), None)
+    answer = json.loads(b"".join(kept))["NodeNameToMetaVictims"]
+    uids = {node: [pod["UID"] for pod in each["Pods"]] for node, each in answer.items()}
+    assert uids == {node: each["uids"] for node, each in case["candidates"].items()}
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -118,24 +109,64 @@ def test_a_quote_that_would_open_and_close_is_none(
         decode_args(b'{"Pod":{},"Nodes":null,"NodeNames":["]}')
 
 
-def test_the_last_pod_is_known_by_all_of_its_bytes() -> None:
-    """filter, prioritize and preempt ask about one pod in turn; the next differs a little."""
-    last, seen = LastPod(), SeenNodes()
-
-    def asked(name: str, rest: bytes) -> bytes:
-        return b'{"Pod":{"metadata":{"name":"%b"},"spec":{}}%b' % (name.encode(), rest)
-
-    nodes = b',"Nodes":null,"NodeNames":["n1"]}'
-    first = decode_args(asked("web-1", nodes), seen, last).pod
-    assert decode_args(asked("web-1", nodes), seen, last).pod is first
-    victims = b',"NodeNameToVictims":null,"NodeNameToMetaVictims":{}}'
-    assert decode_preemption_args(asked("web-1", victims), last).pod is first
-    assert decode_args(asked("web-2", nodes), seen, last).pod.name == "web-2"
-    assert decode_preemption_args(asked("web-1", victims), last).pod == first
+def _item(name: str, taint: str) -> bytes:
+    spec = {"taints": [{"key": taint, "effect": "NoSchedule"}]}
+    node = {"metadata": {"name": name, "annotations": {"a": "x" * 300}}, "spec": spec}
+    return json.dumps(node, separators=(",", ":")).encode()
 
 
-def test_a_large_pod_is_not_kept() -> None:
-    last = LastPod()
-    head = b'{"Pod":{"metadata":{"annotations":{"a":"%b"}}}' % (b"x" * MAX_LAST_POD)
-    decode_args(head + b',"Nodes":null,"NodeNames":["n1"]}', SeenNodes(), last)
-    assert last.get(head) is None
+# Few names, so that they come again, the same, changed or damaged.
+_SOUND = st.builds(_item, st.sampled_from(["n0", "n1", "n2", ""]), st.sampled_from(["s", "t"]))
+_DAMAGED = st.builds(
+    lambda item, place, noise, cut: item[:place] + noise + item[place + cut :],
+    _SOUND,
+    st.integers(0, 60),
+    st.sampled_from([b"", b"}", b"{", b'"', b",", b"\xff", b'},{"metadata":{', b"null"]),
+    st.integers(0, 2),
+)
+
+
+@given(st.lists(st.lists(st.one_of(_SOUND, _SOUND, _DAMAGED), max_size=5), max_size=6))
+def test_the_nodes_seen_before_change_no_answer(requests: list[list[bytes]]) -> None:
+    def read(body: bytes, seen: SeenNodes | None) -> object:
+        try:
+            args = decode_args(body, seen) if seen is not None else wire.decode_other(body)
+        except BadRequestError:
+            return "refused"
+        return _read(args)
+
+    seen = SeenNodes()
+    for items in requests:
+        joined = b",".join(items)
+        body = b'{"Pod":{},"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null}' % joined
+        assert read(body, seen) == read(body, None)
+
+
+def test_a_node_that_came_before_is_not_read_again() -> None:
+    seen, items = SeenNodes(), _item("n0", "s")
+    body = b'{"Pod":{},"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null}' % items
+    first, again = (decode_args(body, seen).nodes for _ in range(2))
+    assert isinstance(first, NodeItems)
+    assert isinstance(again, NodeItems)
+    assert again.nodes[0] is first.nodes[0]
+
+
+def test_the_memory_for_nodes_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither many Nodes nor one of which much more is made than its JSON fill the memory."""
+    monkeypatch.setattr(bodies, "MAX_KNOWN_BYTES", 2**20)
+    taints = b",".join(b'{"key":"%d"}' % each for each in range(5_000))
+    seen = SeenNodes()
+    tracemalloc.start()
+    try:
+        for number in range(40):
+            long = b'{"metadata":{"name":"n%d","annotations":{"a":"%b"}}}' % (
+                number,
+                b"x" * 100_000,
+            )
+            rich = b'{"metadata":{"name":"m%d"},"spec":{"taints":[%b]}}' % (number, taints)
+            for item in (long, rich):
+                body = b'{"Pod":{},"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null}' % item
+                decode_args(body, seen)
+        assert tracemalloc.get_traced_memory()[0] < 3 * 2**20
+    finally:
+        tracemalloc.stop()

@@ -22,17 +22,18 @@ from urllib.parse import quote
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.certificates import Authority, private_pem
-from tests.config.kustomize import kubectl, printed
-from tests.config.shipped import FOLDER
-from tests.fakes.apiserver import NODES, RUNTIME_CLASSES, Json, kubeconfig
-from tests.processes import until
+from tests.config.kustomize import kubectl
+from tests.config.shipped import INSTALL
+from tests.fakes.apiserver import IMAGES, NODES, RUNTIME_CLASSES, Json, kubeconfig
+from tests.processes import Server, ready, until
 
 ASSETS: Final = Path(os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin"))
 PROGRAMS: Final = ("etcd", "kube-apiserver", "kube-scheduler")
 PODS: Final = "/api/v1/namespaces/default/pods"
 EVENTS: Final = "/api/v1/namespaces/default/events"
+PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
-#: Who the extender is to the API server, in scheduler-config/control-plane.
+#: Who the extender is to the API server, in install/control-plane.yaml.
 EXTENDER: Final = "runtimeclass-extender"
 
 _TOKENS: Final = {
@@ -40,6 +41,9 @@ _TOKENS: Final = {
     "scheduler": ("system:kube-scheduler", ""),
     "extender": (EXTENDER, ""),
 }
+
+#: kube-apiserver 1.30 drops a node's runtime handlers without it.
+_GATE_OF_HANDLERS: Final = "--feature-gates=RecursiveReadOnlyMounts=true"
 
 _START_SECONDS: Final = 60.0
 
@@ -120,7 +124,7 @@ class Cluster:
         """Start etcd and kube-apiserver, and let the extender in, as an operator does."""
         self._start_etcd()
         self._start_apiserver()
-        self.apply(printed(FOLDER / "control-plane"))
+        self.apply((INSTALL / "control-plane.yaml").read_text())
 
     def stop(self) -> None:
         for connection in self._connections:
@@ -179,6 +183,7 @@ class Cluster:
             f"--service-account-signing-key-file={accounts}",
             "--allow-privileged=true",
             "--endpoint-reconciler-type=none",
+            *([_GATE_OF_HANDLERS] if scheduler_minor() == 30 else []),
             *self._apiserver_flags,
         )
         self._wait(self._run("kube-apiserver", *self._apiserver), self._is_ready)
@@ -222,6 +227,10 @@ class Cluster:
     def apply(self, text: str) -> None:
         """As `kubectl kustomize FOLDER | kubectl apply -f -`."""
         self.kubectl("apply", "-f", "-", stdin=text)
+
+    def make(self, *words: str) -> None:
+        """`kubectl create KIND NAME`, of what may be there already."""
+        self.apply(self.kubectl("create", *words, "--dry-run=client", "-oyaml"))
 
     def account_kubeconfig(self, namespace: str, name: str, file: Path) -> Path:
         """A kubeconfig with a token of a service account, as a pod of it has."""
@@ -291,6 +300,18 @@ class Cluster:
         finally:
             program.stop()
 
+    @contextlib.contextmanager
+    def serving(self, *flags: str) -> Iterator[Server]:
+        """`serve` with the rights of the extender, ready."""
+        with ready("serve", "--kubeconfig", str(self.kubeconfig("extender")), *flags) as server:
+            yield server
+
+    @contextlib.contextmanager
+    def scheduling(self, *flags: str) -> Iterator[Server]:
+        """`serve`, and a kube-scheduler that asks it."""
+        with self.serving(*flags) as server, self.scheduler(server.url):
+            yield server
+
     # The API.
 
     def request(
@@ -326,7 +347,8 @@ class Cluster:
             body = response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            if was_open and method == "GET" and isinstance(error, http.client.RemoteDisconnected):
+            ended = isinstance(error, (ConnectionError, ssl.SSLError))
+            if was_open and method == "GET" and ended:
                 # kube-apiserver ends a connection that nothing has come on for 90 s.
                 return self.request(method, path, document, content_type, user)
             raise OSError(str(error)) from error
@@ -367,7 +389,10 @@ class Cluster:
         handlers: list[str] | None = None,
         **status: Any,
     ) -> None:
-        """A node that is ready and has room for 100 pods; more keywords go into its status."""
+        """A node that is ready and has room for 1,000 pods; more keywords go into its status.
+
+        It is as large as a real one by its images.
+        """
         self.create(
             NODES,
             {
@@ -383,6 +408,7 @@ class Cluster:
             "capacity": room,
             "allocatable": room,
             "conditions": [{"type": "Ready", "status": "True", "reason": "x", "message": "x"}],
+            "images": IMAGES,
             **status,
         }
         if handlers is not None:
@@ -403,6 +429,16 @@ class Cluster:
             {"metadata": {"name": name}, "spec": {"containers": [container], **chosen, **spec}},
         )
 
+    def add_priorities(self) -> None:
+        """PriorityClasses, which stay until the cluster ends."""
+        for name, value in (("low", 1), ("middle", 100), ("high", 1000)):
+            document = {"metadata": {"name": name}, "value": value}
+            assert self.request("POST", PRIORITY_CLASSES, document)[0] in (201, 409)
+
+    def set_handlers(self, node: str, *handlers: str) -> None:
+        reported = [{"name": each} for each in handlers]
+        self.patch(f"{NODES}/{node}/status", {"status": {"runtimeHandlers": reported}})
+
     @property
     def minor(self) -> int:
         """Of Kubernetes 1."""
@@ -421,6 +457,17 @@ class Cluster:
         found = [each for each in conditions if each["type"] == "PodScheduled"]
         return str(found[0].get("message", "")) if found else ""
 
+    def told(self, name: str) -> str:
+        """Why a pod is Pending, once kube-scheduler has said so."""
+        until(lambda: bool(self.message_of(name)))
+        print(self.message_of(name))
+        return self.message_of(name)
+
+    def bound(self, name: str) -> str:
+        """The node of a pod, once it has one."""
+        until(lambda: bool(self.node_of(name)))
+        return self.node_of(name)
+
     def event_of(self, name: str) -> str:
         """The latest FailedScheduling event of a pod; empty while there is none."""
         selector = quote(f"involvedObject.name={name},reason=FailedScheduling")
@@ -431,9 +478,21 @@ class Cluster:
     def clear(self) -> None:
         """Delete all pods, nodes, RuntimeClasses and events."""
         for path in (PODS, NODES, RUNTIME_CLASSES, EVENTS):
-            for item in self.get(path)["items"]:
-                self.delete(f"{path}/{item['metadata']['name']}")
+            self._delete_all(path)
         until(lambda: not any(self.get(path)["items"] for path in (PODS, NODES, RUNTIME_CLASSES)))
+
+    def clear_events(self) -> None:
+        self._delete_all(EVENTS)
+
+    def _delete_all(self, path: str) -> None:
+        for item in self.get(path)["items"]:
+            self.delete(f"{path}/{item['metadata']['name']}")
+
+
+def sized(cpu: str) -> list[Json]:
+    """The containers of a pod that asks for so much; a node has 64 unless it says otherwise."""
+    requests = {"requests": {"cpu": cpu}}
+    return [{"name": "c", "image": "registry.example/none", "resources": requests}]
 
 
 def answers(port: int, path: str, *, tls: bool = False) -> bool:

@@ -4,13 +4,11 @@ Two ways to run, as in docs: `beside` the in-tree RuntimeClass admission plugin,
 it, where the filter's reasons are what a person sees.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
 
 import pytest
 
 from tests.e2e.cluster import Cluster, cluster, missing
-from tests.processes import Server, running, until
 
 #: There is no controller that makes service accounts.
 _BESIDE = "--disable-admission-plugins=ServiceAccount"
@@ -54,20 +52,8 @@ def beside(cluster_beside: Cluster) -> Iterator[Cluster]:
     cluster_beside.clear()
 
 
-Scheduling = Callable[..., AbstractContextManager[Server]]
-
-
-@pytest.fixture
-def scheduling() -> Scheduling:
-    """`serve` on a cluster, and a kube-scheduler that asks it, both ready."""
-
-    @contextmanager
-    def start(where: Cluster, *flags: str) -> Iterator[Server]:
-        kubeconfig = str(where.kubeconfig("extender"))
-        arguments = ("serve", "--bind", "127.0.0.1:0", "--kubeconfig", kubeconfig, *flags)
-        with running(*arguments) as server:
-            until(lambda: server.request("GET", "/readyz")[0] == 200)
-            with where.scheduler(server.url):
-                yield server
-
-    return start
+@pytest.fixture(params=["beside", "instead"])
+def either(request: pytest.FixtureRequest) -> Cluster:
+    """An empty cluster with the in-tree plugin, and one without."""
+    found: Cluster = request.getfixturevalue(request.param)
+    return found

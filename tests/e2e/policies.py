@@ -2,11 +2,14 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
 
+from extender.kubernetes.namespaces import DEFAULT_ANNOTATION
+from extender.kubernetes.versions import is_on
 from tests.config.kustomize import printed
 from tests.config.shipped import FOLDER
 from tests.e2e.cluster import Cluster
@@ -18,6 +21,22 @@ MARK: Final = "runtimeclass-extender/pod"
 
 NAMESPACES: Final = "/api/v1/namespaces"
 ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
+
+
+OVERHEAD: Final = {"cpu": "250m", "memory": "160Mi"}
+SELECTOR: Final = {"sandbox": "kata"}
+TOLERATION: Final = {
+    "key": "dedicated",
+    "operator": "Equal",
+    "value": "kata",
+    "effect": "NoSchedule",
+}
+KATA: Final = {
+    "metadata": {"name": "kata"},
+    "handler": "kata",
+    "overhead": {"podFixed": OVERHEAD},
+    "scheduling": {"nodeSelector": SELECTOR, "tolerations": [TOLERATION]},
+}
 
 
 @dataclass(frozen=True)
@@ -53,9 +72,11 @@ class Answer:
         return str(self.document["message"])
 
 
-def add_namespace(where: Cluster, name: str, annotations: Mapping[str, str]) -> str:
+def add_namespace(where: Cluster, name: str, annotations: Mapping[str, str], **labels: str) -> str:
     """A new namespace, which stays until the cluster ends."""
-    where.create(NAMESPACES, {"metadata": {"name": name, "annotations": dict(annotations)}})
+    metadata = {"name": name, "labels": labels, "annotations": dict(annotations)}
+    if where.request("GET", f"{NAMESPACES}/{name}")[0] == 404:
+        where.create(NAMESPACES, {"metadata": metadata})
     return name
 
 
@@ -80,10 +101,22 @@ def has_mutating_policies(where: Cluster) -> bool:
     return where.request("GET", f"{ADMISSION}/mutatingadmissionpolicies")[0] == 200
 
 
+def marking(where: Cluster) -> AbstractContextManager[None]:
+    """The policy that marks pods."""
+    return applied(where, "mark", lambda: ask(where, runtimeClassName="kata").marks[0][0] == "1")
+
+
+def defaulting(where: Cluster) -> AbstractContextManager[None]:
+    """The policy that gives pods the class of their namespace."""
+    probe = add_namespace(where, "probe-default-class", {DEFAULT_ANNOTATION: "kata"})
+    return applied(where, "default-class", lambda: ask(where, probe).runtime_class == "kata")
+
+
 def needs_mutating_policies(where: Cluster) -> None:
-    """Skips the test where the API server has no MutatingAdmissionPolicy v1."""
-    if not has_mutating_policies(where):
+    """Skips the test on versions that are known to have no MutatingAdmissionPolicy v1."""
+    if not is_on("MutatingAdmissionPolicy", (1, where.minor)):
         pytest.skip("MutatingAdmissionPolicy is v1 since Kubernetes 1.36")
+    assert has_mutating_policies(where)
 
 
 @contextlib.contextmanager

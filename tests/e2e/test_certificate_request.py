@@ -2,7 +2,6 @@
 
 import base64
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import Final
 import pytest
 
 from tests.config.kustomize import kubectl
+from tests.config.pages import blocks, section
 from tests.e2e.cluster import EXTENDER, Cluster
-from tests.processes import ROOT, running, until
+from tests.processes import ready
 
-_PAGE: Final = ROOT / "docs" / "install-control-plane.md"
-_HEADING: Final = "\n### A kubeconfig without the CA's key\n"
+_HEADING: Final = "### A kubeconfig without the CA's key"
 _REQUEST: Final = f"/apis/certificates.k8s.io/v1/certificatesigningrequests/{EXTENDER}"
 
 
@@ -45,8 +44,7 @@ def _shell(where: Cluster, folder: Path, script: str) -> None:
 def test_a_kubeconfig_made_by_a_certificate_signing_request_follows_the_cluster(
     beside: Cluster, tmp_path: Path
 ) -> None:
-    section = _PAGE.read_text().split(_HEADING, 1)[1].split("\n## ", 1)[0]
-    asking, storing = re.findall(r"^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    asking, storing = blocks(section("install-control-plane", _HEADING), "")
 
     _shell(beside, tmp_path, asking)
     # No kube-controller-manager runs here, so this is the signer.
@@ -64,5 +62,5 @@ def test_a_kubeconfig_made_by_a_certificate_signing_request_follows_the_cluster(
         "client.crt",
     ]
     assert beside.request("GET", _REQUEST)[0] == 404
-    with running("serve", "--bind=127.0.0.1:0", f"--kubeconfig={made}") as service:
-        until(lambda: service.request("GET", "/readyz")[0] == 200)
+    with ready("serve", f"--kubeconfig={made}"):
+        pass

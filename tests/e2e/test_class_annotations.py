@@ -1,24 +1,19 @@
 """What annotations of a RuntimeClass do to a real kube-apiserver's and kube-scheduler's pods."""
 
-import base64
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-import pytest
-import yaml
-
-from extender.decoding.class_annotations import rules_of
-from extender.objects import Node, RuntimeClass
-from tests.config.shipped import FOLDER, documents
-from tests.e2e.cluster import PODS, Cluster, answers
-from tests.e2e.conftest import Scheduling
+from extender.kubernetes.class_annotations import rules_of
+from extender.model.objects import Node, RuntimeClass
+from tests.e2e.cluster import PODS, Cluster
+from tests.e2e.test_webhook import installed, is_called
 from tests.fakes.apiserver import NODES, RUNTIME_CLASSES
-from tests.processes import running, until
+from tests.processes import until
 from tests.property.test_class_rules import (
     PREFIX,
     affinity_matches,
@@ -26,8 +21,6 @@ from tests.property.test_class_rules import (
     some_labels,
     some_terms,
 )
-
-CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
 
 #: For the whole of a test, on a machine that does other things too.
 SECONDS = 120.0
@@ -49,13 +42,11 @@ def condition(status: str) -> list[Json]:
     ]
 
 
-def test_a_condition_that_becomes_true_binds_the_pod_within_two_seconds(
-    instead: Cluster, scheduling: Scheduling
-) -> None:
+def test_a_condition_that_becomes_true_binds_the_pod_within_two_seconds(instead: Cluster) -> None:
     add_class(instead, "kata", {"node-conditions": "KataReady"})
     text = 'nodes don\'t match RuntimeClass "kata" (condition KataReady is not True)'
     took = []
-    with scheduling(instead, "--requeue-pods"):
+    with instead.scheduling("--requeue-pods"):
         for number in range(3):
             node, pod = f"n{number}", f"web{number}"
             instead.add_node(node, conditions=condition("False"))
@@ -84,61 +75,6 @@ def _backed_off() -> Callable[[], bool]:
     return lambda: time.monotonic() - began > 1.0
 
 
-Admission = Callable[..., AbstractContextManager[None]]
-
-
-@pytest.fixture
-def admission() -> Admission:
-    """`webhook` behind the kube-apiserver of a cluster, for the pods of one namespace."""
-
-    @contextmanager
-    def start(where: Cluster, *flags: str, conditions: tuple[Json, ...] = ()) -> Iterator[None]:
-        serving = where.authority.issue("webhook")
-        tls = ("--tls-cert-file", str(serving.cert), "--tls-private-key-file", str(serving.key))
-        source = ("--kubeconfig", str(where.kubeconfig("admin")))
-        ca = base64.b64encode(where.authority.cert.read_bytes()).decode()
-        bind = ("--bind", "127.0.0.1:0", "--ops-bind", "127.0.0.1:0")
-        with running("webhook", *bind, *tls, *source, *flags) as server:
-            ops = server.wait_for_line(r"probes and metrics on http://[\d.]+:(\d+)")
-            until(lambda: answers(int(ops[1]), "/readyz"), SECONDS)
-            made = []
-            for kind, path in (("mutating", "mutate"), ("validating", "validate")):
-                listed = f"{CONFIGURATIONS}/{kind}webhookconfigurations"
-                webhook = {
-                    "name": "annotations.test.example",
-                    "admissionReviewVersions": ["v1"],
-                    "clientConfig": {"url": f"{server.url}/{path}", "caBundle": ca},
-                    "rules": [
-                        {
-                            "operations": ["CREATE"],
-                            "apiGroups": [""],
-                            "apiVersions": ["v1"],
-                            "resources": ["pods"],
-                        }
-                    ],
-                    "sideEffects": "None",
-                    "failurePolicy": "Fail",
-                    "matchConditions": list(conditions) if kind == "mutating" else [],
-                }
-                where.create(listed, {"metadata": {"name": "annotations"}, "webhooks": [webhook]})
-                made.append(f"{listed}/annotations")
-            try:
-                until(lambda: _is_asked(where), SECONDS)
-                yield
-            finally:
-                for each in made:
-                    where.delete(each)
-
-    return start
-
-
-def _is_asked(where: Cluster) -> bool:
-    """kube-apiserver takes a moment to hear of a configuration."""
-    pod = pod_json("probe", "no-such-class")
-    status, _ = where.request("POST", f"{PODS}?dryRun=All", pod)
-    return status == 403
-
-
 def pod_json(
     name: str, runtime_class: str | None, annotations: Json | None = None, **spec: Any
 ) -> Json:
@@ -157,29 +93,31 @@ def warnings_of(where: Cluster, pod: Json) -> list[str]:
 
 
 def test_the_author_of_a_pod_is_warned_or_refused_and_no_node_takes_it(
-    instead: Cluster, scheduling: Scheduling, admission: Admission
+    instead: Cluster, tmp_path: Path
 ) -> None:
     instead.add_node("n1")
     add_class(instead, "kata", {"unsupported": "hostNetwork,privileged"})
     text = 'RuntimeClass "kata": hostNetwork is unsupported'
     pod = pod_json("web", "kata", hostNetwork=True)
-    with admission(instead):
+    with installed(instead, tmp_path):
+        until(lambda: is_called(instead), SECONDS)
         # Both webhooks say it, and kube-apiserver tells it once: kubectl prints "Warning: …".
         escaped = text.replace('"', '\\"')
         assert warnings_of(instead, pod) == [f'299 - "{escaped}"']
         assert warnings_of(instead, pod_json("plain", "kata")) == []
-    with admission(instead, "--unsupported", "deny"):
+    with installed(instead, tmp_path, "--unsupported=deny"):
+        until(lambda: is_called(instead), SECONDS)
         status, answer = instead.request("POST", PODS, pod_json("other", "kata", hostNetwork=True))
         assert status == 403
         assert answer["message"].endswith(f"denied the request: pod rejected: {text}")
         instead.create(PODS, pod_json("plainer", "kata"))
-    with scheduling(instead):
+    with instead.scheduling():
         until(lambda: "(hostNetwork is unsupported)" in instead.message_of("web"), SECONDS)
         until(lambda: instead.node_of("plain") == "n1", SECONDS)
 
 
 def test_a_pod_that_asks_for_isolation_gets_the_best_class_at_creation(
-    instead: Cluster, admission: Admission
+    instead: Cluster, tmp_path: Path
 ) -> None:
     for name in ("n1", "n2"):
         instead.add_node(name, {"sandbox": "kata"} if name == "n1" else {})
@@ -187,10 +125,8 @@ def test_a_pod_that_asks_for_isolation_gets_the_best_class_at_creation(
     overhead = {"podFixed": {"memory": "160Mi"}}
     selector = {"nodeSelector": {"sandbox": "kata"}}
     add_class(instead, "kata", {"isolation": "vm"}, overhead=overhead, scheduling=selector)
-    component = FOLDER / "webhook" / "components" / "fit-configurations" / "kustomization.yaml"
-    (patch,) = documents(component)[0]["patches"]
-    (shipped,) = yaml.safe_load(patch["patch"])
-    with admission(instead, "--fit", conditions=tuple(shipped["value"])):
+    with installed(instead, tmp_path, values=("webhook.fit=true",)):
+        until(lambda: is_called(instead), SECONDS)
         for name, level, chosen in (("a", "vm", "kata"), ("b", "sandbox", "gvisor")):
             annotations = {f"{PREFIX}isolation": level}
             instead.create(PODS, pod_json(name, None, annotations))
@@ -246,7 +182,7 @@ def create_all(where: Cluster, prefix: str, asked: list[tuple[str, list[Json] | 
 
 
 def test_merged_pods_go_without_the_extender_where_they_go_with_it(
-    instead: Cluster, scheduling: Scheduling, admission: Admission
+    instead: Cluster, tmp_path: Path
 ) -> None:
     """200 pods as they are, with the extender; the same 200 merged, with no extender at all."""
     chance = random.Random(36)
@@ -264,11 +200,12 @@ def test_merged_pods_go_without_the_extender_where_they_go_with_it(
         (f"c{number % 20}", some_valid_terms(chance) if chance.random() < 0.6 else None)
         for number in range(200)
     ]
-    with scheduling(instead):
+    with instead.scheduling():
         create_all(instead, "e", asked)
         until(lambda: len(placed(instead, "e")) == len(asked), SECONDS)
         with_extender = placed(instead, "e")
-    with admission(instead):
+    with installed(instead, tmp_path):
+        until(lambda: is_called(instead), SECONDS)
         create_all(instead, "m", asked)
     with instead.kube_scheduler({}):
         until(lambda: len(placed(instead, "m")) == len(asked), SECONDS)

@@ -4,56 +4,44 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from msgspec import Raw
 
-from extender.admission.default_class import takes_default
-from extender.admission.namespace_rules import (
+from extender.admission.defaults import takes_default
+from extender.admission.reviewed_pod import ReviewedPod
+from extender.kubernetes.namespaces import (
     ALLOWED_ANNOTATION,
     DEFAULT_ANNOTATION,
     REQUIRED_ANNOTATION,
 )
-from extender.admission.reviewed_pod import ReviewedPod
-from tests.config.kustomize import prepare
 from tests.e2e.cluster import Cluster
 from tests.e2e.policies import (
+    KATA,
     NAMESPACES,
+    OVERHEAD,
+    SELECTOR,
+    TOLERATION,
     Answer,
     add_namespace,
     applied,
     ask,
+    defaulting,
+    marking,
     needs_mutating_policies,
 )
-from tests.e2e.test_webhook import start_webhook, unregister
+from tests.e2e.test_webhook import ASKS, DEFAULT_CLASS, installed
 from tests.fakes.apiserver import RUNTIME_CLASSES, Json
 from tests.processes import until
 
-OVERHEAD: Final = {"cpu": "250m", "memory": "160Mi"}
-SELECTOR: Final = {"sandbox": "kata"}
-TOLERATION: Final = {
-    "key": "dedicated",
-    "operator": "Equal",
-    "value": "kata",
-    "effect": "NoSchedule",
-}
 GENERATED: Final = 200
 
 
 def ready(where: Cluster) -> Cluster:
     needs_mutating_policies(where)
-    where.create(
-        RUNTIME_CLASSES,
-        {
-            "metadata": {"name": "kata"},
-            "handler": "kata",
-            "overhead": {"podFixed": OVERHEAD},
-            "scheduling": {"nodeSelector": SELECTOR, "tolerations": [TOLERATION]},
-        },
-    )
+    where.create(RUNTIME_CLASSES, KATA)
     where.add_class("gvisor", "runsc")
     return where
 
@@ -66,13 +54,6 @@ def where(beside: Cluster) -> Cluster:
 @pytest.fixture
 def without_plugin(instead: Cluster) -> Cluster:
     return ready(instead)
-
-
-def defaulting(where: Cluster) -> AbstractContextManager[None]:
-    probe = "probe-default-class"
-    if where.request("GET", f"{NAMESPACES}/{probe}")[0] == 404:
-        add_namespace(where, probe, {DEFAULT_ANNOTATION: "kata"})
-    return applied(where, "default-class", lambda: ask(where, probe).runtime_class == "kata")
 
 
 @pytest.fixture
@@ -106,11 +87,7 @@ def test_our_webhook_comes_after_the_policy_and_merges_its_class(
     without_plugin: Cluster, tmp_path: Path
 ) -> None:
     namespace = add_namespace(without_plugin, "merged-by-webhook", {DEFAULT_ANNOTATION: "kata"})
-    folder = prepare(tmp_path) / "webhook" / "openssl"
-    with defaulting(without_plugin), ExitStack() as stack:
-        webhook = start_webhook(stack, without_plugin, folder, tmp_path)
-        stack.callback(unregister, without_plugin)
-        webhook.register(without_plugin)
+    with defaulting(without_plugin), installed(without_plugin, tmp_path):
         until(lambda: merged(ask(without_plugin, runtimeClassName="kata"))[2], 30.0)
         assert merged(ask(without_plugin, namespace)) == (OVERHEAD, SELECTOR, True)
 
@@ -118,45 +95,27 @@ def test_our_webhook_comes_after_the_policy_and_merges_its_class(
 def test_a_class_that_a_webhook_gives_is_marked(without_plugin: Cluster, tmp_path: Path) -> None:
     """The mark's policy was asked before the webhook, and is asked again."""
     where = without_plugin
-    where.create(
-        NAMESPACES,
-        {
-            "metadata": {
-                "name": "given-by-webhook",
-                "labels": {DEFAULT_ANNOTATION: "enabled"},
-                "annotations": {DEFAULT_ANNOTATION: "kata"},
-            }
-        },
-    )
-    folder = prepare(tmp_path) / "webhook" / "openssl-default-class"
-    marks = applied(where, "mark", lambda: ask(where, runtimeClassName="kata").marks[0][0] == "1")
-    with marks, ExitStack() as stack:
-        webhook = start_webhook(stack, where, folder, tmp_path)
-        stack.callback(unregister, where)
-        webhook.register(where)
+    add_namespace(where, "given-by-webhook", {DEFAULT_ANNOTATION: "kata"}, **ASKS)
+    with marking(where), installed(where, tmp_path, values=DEFAULT_CLASS):
         until(lambda: ask(where, "given-by-webhook").runtime_class == "kata", 30.0)
         answer = ask(where, "given-by-webhook")
         assert answer.marks == [("1", "1")]
         assert merged(answer) == (OVERHEAD, SELECTOR, True)
 
 
-@pytest.mark.parametrize(
-    ("name", "annotations"),
-    [
+def test_without_a_default_and_with_a_class_of_their_own_pods_stay_as_they_are(
+    given: Cluster,
+) -> None:
+    for name, annotations in (
         ("no-annotation", {}),
         ("empty", {DEFAULT_ANNOTATION: ""}),
         ("no-default", {DEFAULT_ANNOTATION: "false"}),
-    ],
-)
-def test_without_a_default_pods_stay_as_they_are(
-    given: Cluster, name: str, annotations: dict[str, str]
-) -> None:
-    assert ask(given, add_namespace(given, name, annotations)).runtime_class is None
-
-
-def test_a_class_that_the_pod_names_is_kept(given: Cluster) -> None:
+    ):
+        assert ask(given, add_namespace(given, name, annotations)).runtime_class is None, name
     namespace = add_namespace(given, "named", {DEFAULT_ANNOTATION: "kata"})
     assert ask(given, namespace, runtimeClassName="gvisor").runtime_class == "gvisor"
+    mirror = {"kubernetes.io/config.mirror": "x"}
+    assert ask(given, namespace, annotations=mirror, nodeName="n1").runtime_class is None
 
 
 def test_the_cluster_itself_is_never_given_a_class(given: Cluster) -> None:
@@ -189,15 +148,8 @@ def test_a_pod_that_is_given_a_class_names_one(given: Cluster) -> None:
 
 def some_pod(choose: random.Random) -> tuple[Mapping[str, str], Json]:
     """Annotations and spec of a pod that a sandbox might break."""
-    annotations = dict(
-        choose.sample(
-            [
-                (DEFAULT_ANNOTATION, choose.choice(["false", "true", "kata"])),
-                ("other", "false"),
-            ],
-            choose.randint(0, 2),
-        )
-    )
+    own = (DEFAULT_ANNOTATION, choose.choice(["false", "true", "kata"]))
+    annotations = dict(choose.sample([own, ("other", "false")], choose.randint(0, 2)))
     context: Json = choose.choice([{}, {"privileged": True}, {"privileged": False}])
     containers: list[Json] = [{"name": name, "image": "i"} for name in "ab"]
     spec: Json = {"containers": containers}
@@ -213,14 +165,8 @@ def some_pod(choose: random.Random) -> tuple[Mapping[str, str], Json]:
     if choose.random() < 0.2:
         spec["nodeSelector"] = {"kubernetes.io/os": choose.choice(["linux", "windows"])}
     if choose.random() < 0.2:
-        spec["securityContext"] = choose.choice(
-            [
-                {},
-                {"runAsUser": 1},
-                {"windowsOptions": {}},
-                {"windowsOptions": {"runAsUserName": "a"}},
-            ]
-        )
+        windows = [{"windowsOptions": {}}, {"windowsOptions": {"runAsUserName": "a"}}]
+        spec["securityContext"] = choose.choice([{}, {"runAsUser": 1}, *windows])
     return annotations, spec
 
 
@@ -240,13 +186,6 @@ def test_the_policy_gives_a_class_to_the_pods_that_the_webhook_gives_one(given: 
     assert min(seen[True], seen[False]) > GENERATED // 5, seen
 
 
-def test_a_mirror_pod_is_given_no_class(given: Cluster) -> None:
-    namespace = add_namespace(given, "mirrors", {DEFAULT_ANNOTATION: "kata"})
-    mirror = {"kubernetes.io/config.mirror": "x"}
-    answer = ask(given, namespace, annotations=mirror, nodeName="n1")
-    assert answer.runtime_class is None
-
-
 @pytest.mark.parametrize("size", [100, 3000])
 def test_the_default_and_the_mark_stay_far_from_the_limit_of_what_an_expression_may_cost(
     given: Cluster, size: int
@@ -256,7 +195,6 @@ def test_the_default_and_the_mark_stay_far_from_the_limit_of_what_an_expression_
         {"name": f"c{index}", "image": "i", "securityContext": {"privileged": False}}
         for index in range(size)
     ]
-    marks = applied(given, "mark", lambda: ask(given, runtimeClassName="kata").marks[0][0] == "1")
-    with marks:
+    with marking(given):
         answer = ask(given, namespace, containers=many)
         assert (answer.runtime_class, answer.marks[0]) == ("kata", ("1", "1"))

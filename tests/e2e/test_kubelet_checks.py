@@ -1,12 +1,11 @@
 """Pods that a kubelet would reject are bound elsewhere, by the real kube-scheduler."""
 
-import re
 from typing import Any
 
 import pytest
 
+from extender.kubernetes.versions import is_on
 from tests.e2e.cluster import Cluster
-from tests.e2e.conftest import Scheduling
 from tests.e2e.test_scheduling import WOKEN_SECONDS
 from tests.fakes.apiserver import NODES
 from tests.processes import until
@@ -21,57 +20,35 @@ def handlers(users: bool) -> list[dict[str, Any]]:
     return [{"name": "", "features": {"userNamespaces": users, "recursiveReadOnlyMounts": True}}]
 
 
-@pytest.mark.parametrize("way", ["instead", "beside"])
-def test_a_pod_for_windows_goes_to_windows(
-    way: str, scheduling: Scheduling, request: pytest.FixtureRequest
-) -> None:
+def test_a_pod_for_windows_goes_to_windows(either: Cluster) -> None:
     """kube-scheduler itself does not look at spec.os, and Linux nodes have as much room."""
-    where: Cluster = request.getfixturevalue(way)
+    where = either
     for number in range(6):
         where.add_node(f"linux-{number}", {"kubernetes.io/os": "linux"}, **kubelet("linux"))
     where.add_node("windows", {"kubernetes.io/os": "windows"}, **kubelet("windows"))
-    with scheduling(where):
+    with where.scheduling():
         for number in range(5):
             where.add_pod(f"w{number}", os={"name": "windows"})
-        until(lambda: all(where.node_of(f"w{number}") for number in range(5)))
-        assert {where.node_of(f"w{number}") for number in range(5)} == {"windows"}
+        assert {where.bound(f"w{number}") for number in range(5)} == {"windows"}
 
 
-def test_without_the_check_such_a_pod_is_bound_to_linux(
-    instead: Cluster, scheduling: Scheduling
-) -> None:
+def test_without_the_check_such_a_pod_is_bound_to_linux(instead: Cluster) -> None:
     """What the kubelet there would then reject: PodOSNotSupported."""
     instead.add_node("linux", {"kubernetes.io/os": "linux"}, **kubelet("linux"))
-    with scheduling(instead, "--kubelet-check", "off"):
+    with instead.scheduling("--kubelet-check", "off"):
         instead.add_pod("web", os={"name": "windows"})
-        until(lambda: bool(instead.node_of("web")))
+        assert instead.bound("web") == "linux"
 
 
-def test_the_event_names_the_operating_system(instead: Cluster, scheduling: Scheduling) -> None:
-    for number in range(2):
-        instead.add_node(f"n{number}", {"kubernetes.io/os": "linux"}, **kubelet("linux"))
-    with scheduling(instead):
-        instead.add_pod("web", os={"name": "windows"})
-        until(lambda: bool(instead.event_of("web")))
-        message = instead.event_of("web")
-    print(message)
-    told = '0/2 nodes are available: 2 nodes don\'t match pod OS "windows". '
-    assert message.startswith(told)
-
-
-def test_strict_keeps_pods_with_user_namespaces_off_old_kubelets(
-    instead: Cluster, scheduling: Scheduling
-) -> None:
-    if instead.minor < 33:
+def test_strict_keeps_pods_with_user_namespaces_off_old_kubelets(instead: Cluster) -> None:
+    if not is_on("UserNamespacesSupport", (1, instead.minor)):
         pytest.skip("kube-apiserver drops spec.hostUsers by default before 1.33")
     for number, version in enumerate(["v1.31.14", "v1.32.9", "v1.32.9"]):
         status = kubelet("linux", version, runtimeHandlers=handlers(True))
         instead.add_node(f"old-{number}", **status)
-    with scheduling(instead, "--kubelet-check", "strict", "--requeue-pods"):
+    with instead.scheduling("--kubelet-check", "strict", "--requeue-pods"):
         instead.add_pod("web", hostUsers=False)
-        until(lambda: bool(instead.event_of("web")))
-        message = instead.event_of("web")
-        print(message)
+        message = instead.told("web")
         assert "1 nodes' kubelet v1.31 lacks user namespaces" in message
         assert "2 nodes' kubelet v1.32 lacks user namespaces" in message
         instead.add_node("new", **kubelet("linux", runtimeHandlers=handlers(True)))
@@ -99,21 +76,18 @@ def test_strict_keeps_pods_with_user_namespaces_off_old_kubelets(
 )
 def test_a_node_that_tells_more_of_itself_wakes_the_pod(
     instead: Cluster,
-    scheduling: Scheduling,
     spec: dict[str, Any],
     lacking: dict[str, Any],
     having: dict[str, Any],
     text: str,
 ) -> None:
     """kube-scheduler wakes nobody for it: without --requeue-pods that takes 5 minutes."""
-    if instead.minor < 33:
+    version = (1, instead.minor)
+    if not (is_on("UserNamespacesSupport", version) and is_on("SupplementalGroupsPolicy", version)):
         pytest.skip("kube-apiserver drops these fields by default before 1.33")
     instead.add_node("n1", **kubelet("linux", **lacking))
-    with scheduling(instead, "--requeue-pods"):
+    with instead.scheduling("--requeue-pods"):
         instead.add_pod("web", **spec)
-        until(lambda: bool(instead.message_of("web")))
-        message = instead.message_of("web")
-        print(message)
-        assert re.search(re.escape(text), message)
+        assert text in instead.told("web")
         instead.patch(f"{NODES}/n1/status", {"status": having})
         until(lambda: instead.node_of("web") == "n1", WOKEN_SECONDS)

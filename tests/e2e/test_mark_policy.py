@@ -1,56 +1,30 @@
 """scheduler-config/policies/mark on a real kube-apiserver."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from typing import Any
 
 import pytest
 
-from extender.admission.namespace_rules import DEFAULT_ANNOTATION
+from extender.kubernetes.namespaces import DEFAULT_ANNOTATION
+from tests.e2e import policies
 from tests.e2e.cluster import Cluster
-from tests.e2e.policies import (
-    ADMISSION,
-    MARK,
-    add_namespace,
-    applied,
-    ask,
-    needs_mutating_policies,
-)
+from tests.e2e.policies import ADMISSION, KATA, MARK, add_namespace, ask, needs_mutating_policies
 from tests.fakes.apiserver import RUNTIME_CLASSES, Json
 from tests.processes import until
 
 MARKED = [("1", "1")]
 
 
-@pytest.fixture(params=["beside", "instead"])
-def where(request: pytest.FixtureRequest) -> Cluster:
-    """With the in-tree plugin, and without it."""
-    found: Cluster = request.getfixturevalue(request.param)
-    needs_mutating_policies(found)
-    found.create(
-        RUNTIME_CLASSES,
-        {
-            "metadata": {"name": "kata"},
-            "handler": "kata",
-            "overhead": {"podFixed": {"memory": "160Mi"}},
-            "scheduling": {"nodeSelector": {"sandbox": "kata"}},
-        },
-    )
-    return found
+@pytest.fixture
+def where(either: Cluster) -> Cluster:
+    needs_mutating_policies(either)
+    either.create(RUNTIME_CLASSES, KATA)
+    return either
 
 
 @pytest.fixture
 def marking(where: Cluster) -> Iterator[Cluster]:
-    with mark(where):
+    with policies.marking(where):
         yield where
-
-
-def mark(where: Cluster) -> AbstractContextManager[None]:
-    return applied(where, "mark", lambda: ask(where, runtimeClassName="kata").marks == MARKED)
-
-
-def default_class(where: Cluster, namespace: str) -> AbstractContextManager[None]:
-    return applied(where, "default-class", lambda: ask(where, namespace).runtime_class == "kata")
 
 
 def container(**resources: dict[str, str]) -> Json:
@@ -98,23 +72,15 @@ def test_only_the_first_container_carries_the_mark(marking: Cluster) -> None:
     assert not answer.spec["initContainers"][0].get("resources")
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        pytest.param({}, id="no class"),
-        pytest.param({"runtimeClassName": "kata", "nodeName": "n1"}, id="has its node"),
-    ],
-)
-def test_other_pods_stay_as_they_are(marking: Cluster, spec: dict[str, Any]) -> None:
-    assert ask(marking, **spec).marks == [(None, None)]
+def test_pods_without_a_class_and_those_that_have_a_node_stay_as_they_are(marking: Cluster) -> None:
+    assert ask(marking).marks == [(None, None)]
+    assert ask(marking, runtimeClassName="kata", nodeName="n1").marks == [(None, None)]
 
 
-@pytest.mark.parametrize("containers", [[], None])
-def test_a_pod_without_containers_is_refused_in_the_usual_words(
-    marking: Cluster, containers: list[Json] | None
-) -> None:
-    refusal = ask(marking, runtimeClassName="kata", containers=containers).refusal
-    assert refusal == 'Pod "p" is invalid: spec.containers: Required value'
+def test_a_pod_without_containers_is_refused_in_the_usual_words(marking: Cluster) -> None:
+    for containers in ((), None):
+        refusal = ask(marking, runtimeClassName="kata", containers=containers).refusal
+        assert refusal == 'Pod "p" is invalid: spec.containers: Required value'
 
 
 def test_a_marked_pod_asked_about_again_stays_as_it_is(marking: Cluster) -> None:
@@ -133,7 +99,7 @@ def test_a_default_class_is_marked_in_whichever_order_the_policies_are_called(
 ) -> None:
     """kube-apiserver draws the order of policies by lot, each time that one of them changes."""
     namespace = add_namespace(where, "marked", {DEFAULT_ANNOTATION: "kata"})
-    with mark(where), default_class(where, namespace), Lots(where) as draw:
+    with policies.marking(where), policies.defaulting(where), Lots(where) as draw:
         for _ in range(8):
             draw()
             answer = ask(where, namespace)

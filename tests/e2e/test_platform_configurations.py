@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from tests.config.test_platforms import PLATFORMS, configurations
 from tests.e2e.cluster import Cluster, Program, free_ports
-from tests.platforms import PLATFORMS, configurations
 from tests.processes import running, until
 
 #: RKE2's kube-scheduler, as its CIS self-assessment 1.11 lists it; k3s, which is in it, the same.

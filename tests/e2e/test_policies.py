@@ -1,6 +1,6 @@
 """scheduler-config/policies/{allowed-classes,required-class,guard} on a real kube-apiserver.
 
-The rules are those of extender/admission/namespace_rules.py: both are asked the same.
+The rules are those of extender/kubernetes/namespaces.py: both are asked the same.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from extender.admission.namespace_rules import rules_of
+from extender.kubernetes.namespaces import rules_of
 from tests.config.kustomize import printed
 from tests.e2e.cluster import Cluster
 from tests.e2e.policies import (
@@ -48,8 +48,7 @@ def enforced(where: Cluster, folder: str) -> AbstractContextManager[None]:
     """A folder whose rule of one namespace is looked at until it is in force."""
     rule = {"allowed-classes": {ALLOWED: ""}, "required-class": {REQUIRED: "true"}}[folder]
     probe = f"probe-{folder}"
-    if where.request("GET", f"{NAMESPACES}/{probe}")[0] == 404:
-        add_namespace(where, probe, rule)
+    add_namespace(where, probe, rule)
     named: Json = {"runtimeClassName": "kata"} if folder == "allowed-classes" else {}
     return applied(where, folder, lambda: ask(where, probe, **named).status == 403)
 
@@ -70,9 +69,7 @@ def refusal(where: Cluster, namespace: str, **spec: Any) -> str:
     return text
 
 
-def test_the_api_server_refuses_what_our_own_rules_refuse_and_says_the_same(
-    both: Cluster,
-) -> None:
+def test_the_api_server_refuses_what_our_own_rules_refuse_and_says_the_same(both: Cluster) -> None:
     answers = {}
     for number, case in enumerate(CASES):
         annotations, name, _ = case.values
@@ -145,37 +142,60 @@ def pod_spec(**spec: Any) -> Json:
     return {"containers": [{"name": "c", "image": "i"}], **spec}
 
 
-def test_workloads_are_let_in_with_a_warning(both: Cluster) -> None:
-    namespace = add_namespace(both, "templates", {ALLOWED: "kata", REQUIRED: "true"})
-    for kind, workload in workloads(pod_spec(runtimeClassName="gvisor")):
-        (warning,) = post(both, namespace, kind, workload)
-        expected = f'RuntimeClass \\"gvisor\\" is not allowed in namespace \\"{namespace}\\"'
-        assert expected in warning, kind
-    for kind, workload in workloads(pod_spec()):
-        (warning,) = post(both, namespace, kind, workload)
-        assert "must name a RuntimeClass" in warning, kind
-    for kind, workload in workloads(pod_spec(runtimeClassName="kata")):
-        assert post(both, namespace, kind, workload) == (), kind
-
-
 def test_what_a_controller_makes_of_a_workload_is_not_warned_about_again(both: Cluster) -> None:
     namespace = add_namespace(both, "owned", {REQUIRED: "true"})
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "1"}
-    kinds = dict(workloads(pod_spec()))
-    replica_set = kinds["apps/v1 replicasets"]
-    replica_set["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
-    assert post(both, namespace, "apps/v1 replicasets", replica_set) == ()
-    replica_set["metadata"]["ownerReferences"] = [owner]
-    assert len(post(both, namespace, "apps/v1 replicasets", replica_set)) == 1
+    replica_set = dict(workloads(pod_spec()))["apps/v1 replicasets"]
+    for reference, warned in ({**owner, "controller": True}, 0), (owner, 1):
+        replica_set["metadata"]["ownerReferences"] = [reference]
+        assert len(post(both, namespace, "apps/v1 replicasets", replica_set)) == warned
 
 
-def test_a_template_whose_pods_get_the_namespace_s_class_is_not_warned_about(
-    both: Cluster,
+_PRIVILEGED: Final = [{"name": "p", "image": "i", "securityContext": {"privileged": True}}]
+_BOTH: Final = {ALLOWED: "kata", REQUIRED: "true"}
+_GIVEN: Final = {REQUIRED: "true", DEFAULT: "kata"}
+_NOT_GIVEN: Final = {REQUIRED: "true", ALLOWED: "gvisor", DEFAULT: "kata"}
+_MUST: Final = "must name a RuntimeClass"
+
+#: The rules of a namespace, a pod's spec, and the warning about workloads of it, if any.
+WARNED: Final[dict[str, tuple[Json, Json, str]]] = {
+    "not allowed": (_BOTH, {"runtimeClassName": "gvisor"}, '\\"gvisor\\" is not allowed in namesp'),
+    "none where one is required": (_BOTH, {}, _MUST),
+    "allowed": (_BOTH, {"runtimeClassName": "kata"}, ""),
+    "given": (_GIVEN, {}, ""),
+    "host network": (_GIVEN, {"hostNetwork": True}, _MUST),
+    "host PID": (_GIVEN, {"hostPID": True}, _MUST),
+    "privileged": (_GIVEN, {"containers": _PRIVILEGED}, _MUST),
+    "privileged init container": (_GIVEN, {"initContainers": _PRIVILEGED}, _MUST),
+    "Windows": (_GIVEN, {"os": {"name": "windows"}}, _MUST),
+    "Windows by nodeSelector": (_GIVEN, {"nodeSelector": {"kubernetes.io/os": "windows"}}, _MUST),
+    "Windows by an option": (
+        _GIVEN,
+        {"securityContext": {"windowsOptions": {"runAsUserName": "u"}}},
+        _MUST,
+    ),
+    "given one not allowed": (
+        _NOT_GIVEN,
+        {},
+        'RuntimeClass \\"kata\\" is not allowed in namespace',
+    ),
+    "allowed, not the default": (_NOT_GIVEN, {"runtimeClassName": "gvisor"}, ""),
+    "given none": (_NOT_GIVEN, {"hostNetwork": True}, _MUST),
+}
+
+
+@pytest.mark.parametrize(("rules", "spec", "warning"), WARNED.values(), ids=WARNED)
+def test_a_workload_is_let_in_with_a_warning_about_its_pods(
+    both: Cluster, rules: Json, spec: Json, warning: str
 ) -> None:
-    rules = {REQUIRED: "true", DEFAULT: "kata"}
-    namespace = add_namespace(both, "defaulted-templates", rules)
-    for kind, workload in workloads(pod_spec()):
-        assert post(both, namespace, kind, workload) == (), kind
+    namespace = add_namespace(both, f"templates-{len(rules)}-{rules.get(DEFAULT, 'no')}", rules)
+    for kind, workload in workloads(pod_spec(**spec)):
+        told = post(both, namespace, kind, workload)
+        assert [warning in each for each in told] == ([True] if warning else []), (kind, told)
+
+
+def test_a_template_that_opts_out_of_the_default_is_warned_about(both: Cluster) -> None:
+    namespace = add_namespace(both, "opted-out", _GIVEN)
     for kind, workload in workloads(pod_spec(), annotations={DEFAULT: "false"}):
         assert len(post(both, namespace, kind, workload)) == 1, kind
 
@@ -256,10 +276,7 @@ def test_check_lists_what_the_policies_refuse_once_they_are_applied(where: Clust
 
 def paths(namespace: str) -> tuple[str, str]:
     """Where the API server has its pods and its Deployments."""
-    return (
-        f"{NAMESPACES}/{namespace}/pods",
-        f"/apis/apps/v1/namespaces/{namespace}/deployments",
-    )
+    return (f"{NAMESPACES}/{namespace}/pods", f"/apis/apps/v1/namespaces/{namespace}/deployments")
 
 
 # Who may change the annotations
@@ -268,22 +285,11 @@ def paths(namespace: str) -> tuple[str, str]:
 @pytest.fixture
 def guarded(beside: Cluster) -> Iterator[Cluster]:
     """With a tenant who may change Namespaces."""
-    beside.apply(
-        """
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: namespaces}
-rules:
-  - {apiGroups: [""], resources: [namespaces, namespaces/status, namespaces/finalize],
-     verbs: [create, update, patch]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: namespaces}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: namespaces}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
-"""
+    resources = "namespaces,namespaces/status,namespaces/finalize"
+    beside.make(
+        "clusterrole", "namespaces", "--verb=create,update,patch", f"--resource={resources}"
     )
+    beside.make("clusterrolebinding", "namespaces", "--clusterrole=namespaces", f"--user={TENANT}")
     dry_run = f"{NAMESPACES}?dryRun=All"
     probe = {"metadata": {"name": "guard-probe", "annotations": {REQUIRED: "true"}}}
 
@@ -342,20 +348,13 @@ def test_whoever_is_bound_to_the_role_may_change_the_rules(guarded: Cluster) -> 
     namespace = add_namespace(guarded, "assigned", {ALLOWED: "kata"})
     patch = {"metadata": {"annotations": {ALLOWED: "gvisor"}}}
     assert change(guarded, namespace, patch) == 403
-    binding = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-    group = "rbac.authorization.k8s.io"
-    guarded.create(
-        binding,
-        {
-            "metadata": {"name": "assigner"},
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "runtimeclass-assigner"},
-            "subjects": [{"apiGroup": group, "kind": "User", "name": TENANT}],
-        },
+    guarded.make(
+        "clusterrolebinding", "assigner", "--clusterrole=runtimeclass-assigner", f"--user={TENANT}"
     )
     try:
         until(lambda: change(guarded, namespace, patch) == 200)
     finally:
-        guarded.delete(f"{binding}/assigner")
+        guarded.kubectl("delete", "clusterrolebinding", "assigner")
 
 
 # A cold start

@@ -5,24 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.cluster import Cluster
-from tests.e2e.conftest import Scheduling
-from tests.processes import running, until
-
-PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-
-
-def _big(cpu: str) -> list[dict[str, Any]]:
-    requests = {"requests": {"cpu": cpu}}
-    return [{"name": "c", "image": "registry.example/none", "resources": requests}]
-
-
-def _make_priorities(cluster: Cluster) -> None:
-    for name, value in (("low", 1), ("middle", 100), ("high", 1000)):
-        status, answer = cluster.request(
-            "POST", PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value}
-        )
-        assert status in (201, 409), answer
+from tests.e2e.cluster import PODS, Cluster, sized
+from tests.processes import until
 
 
 @pytest.mark.parametrize(
@@ -33,29 +17,20 @@ def test_no_pod_is_evicted_from_a_node_that_the_class_does_not_match(
     instead: Cluster, verb: str, evicts: bool
 ) -> None:
     """A pod of class gvisor fits nowhere; the one pod of lower priority runs on another node."""
-    _make_priorities(instead)
+    instead.add_priorities()
     instead.add_node("sandbox", {"sandbox": "gvisor"})
     instead.add_node("plain")
     instead.add_class("gvisor", "runsc", {"sandbox": "gvisor"})
-    kubeconfig = str(instead.kubeconfig("extender"))
-    with (
-        running("serve", "--bind", "127.0.0.1:0", "--kubeconfig", kubeconfig) as server,
-        instead.scheduler(server.url, preemptVerb=verb),
-    ):
-        until(lambda: server.request("GET", "/readyz")[0] == 200)
-        instead.add_pod(
-            "equal",
-            containers=_big("60"),
-            priorityClassName="high",
-            nodeSelector={"sandbox": "gvisor"},
-        )
+    with instead.serving() as server, instead.scheduler(server.url, preemptVerb=verb):
+        high: dict[str, Any] = {"containers": sized("60"), "priorityClassName": "high"}
+        instead.add_pod("equal", **high, nodeSelector={"sandbox": "gvisor"})
         until(lambda: instead.node_of("equal") == "sandbox")
-        instead.add_pod("low", containers=_big("60"), priorityClassName="low")
+        instead.add_pod("low", containers=sized("60"), priorityClassName="low")
         until(lambda: instead.node_of("low") == "plain")
-        instead.add_pod("new", "gvisor", containers=_big("60"), priorityClassName="high")
+        instead.add_pod("new", "gvisor", **high)
 
         def is_evicted() -> bool:
-            status, pod = instead.request("GET", "/api/v1/namespaces/default/pods/low")
+            status, pod = instead.request("GET", f"{PODS}/low")
             return status == 404 or "deletionTimestamp" in pod["metadata"]
 
         if evicts:
@@ -65,13 +40,11 @@ def test_no_pod_is_evicted_from_a_node_that_the_class_does_not_match(
             until(lambda: "preemption: " in instead.message_of("new"))
             print(instead.message_of("new"))
             assert not is_evicted()
-            status, answer = instead.request("GET", "/api/v1/namespaces/default/pods/new")
-            assert status == 200
-            assert "nominatedNodeName" not in answer["status"]
+            assert "nominatedNodeName" not in instead.pod("new")["status"]
 
 
 def test_plain_pods_leave_special_nodes_free_while_ordinary_ones_have_room(
-    instead: Cluster, scheduling: Scheduling
+    instead: Cluster,
 ) -> None:
     for number in range(6):
         instead.add_node(f"plain-{number}")
@@ -79,7 +52,7 @@ def test_plain_pods_leave_special_nodes_free_while_ordinary_ones_have_room(
         instead.add_node(f"special-{number}", {"sandbox": "gvisor"})
     instead.add_class("gvisor", "runsc", {"sandbox": "gvisor"})
     pods = [f"p{number}" for number in range(36)]
-    with scheduling(instead):
+    with instead.scheduling():
         for pod in pods:
             instead.add_pod(pod)
         until(lambda: all(instead.node_of(pod) for pod in pods))

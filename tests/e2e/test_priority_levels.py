@@ -10,27 +10,25 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from tests.config.kustomize import printed
-from tests.config.shipped import FOLDER
+from tests.config.pages import blocks, rows, section
+from tests.config.shipped import INSTALL
 from tests.e2e.cluster import EXTENDER, Cluster
-from tests.processes import ROOT, until
+from tests.e2e.test_webhook import open_kinds
+from tests.processes import until
 
-_PAGE: Final = (ROOT / "docs" / "sizing.md").read_text()
+_HEADING: Final = "## Who the service is to API priority and fairness"
 _FLOW_CONTROL: Final = "/apis/flowcontrol.apiserver.k8s.io/v1"
 
-#: How each is installed → what is applied for it.
-_FOLDERS: Final = {
-    "control-plane": "control-plane",
-    "second-scheduler": "second-scheduler/beside-plugin",
-    "remote": "remote/base",
-    "webhook": "webhook/base",
-}
+_WAYS: Final = ("control-plane", "second-scheduler", "remote", "webhook")
+
+
+def _install(where: Cluster, way: str) -> None:
+    open_kinds(where)
+    where.apply((INSTALL / f"{way}.yaml").read_text())
 
 
 def _rows() -> dict[str, list[str]]:
-    section = _PAGE.partition("## Who the service is to API priority")[2]
-    rows = [row.strip("|").split("|") for row in section.splitlines() if row.startswith("| ")]
-    return {cells[0].strip(): [cell.strip() for cell in cells[1:]] for cells in rows[1:]}
+    return {way: rest for way, *rest in rows(section("sizing", _HEADING))}
 
 
 def _token(where: Cluster, identity: str) -> str:
@@ -68,12 +66,12 @@ def _named(where: Cluster, resource: str, uid: str) -> str:
 
 
 def test_the_page_has_a_row_for_each_way_to_install() -> None:
-    assert set(_rows()) == set(_FOLDERS)
+    assert set(_rows()) == set(_WAYS)
 
 
-@pytest.mark.parametrize("way", _FOLDERS)
+@pytest.mark.parametrize("way", _WAYS)
 def test_each_identity_is_where_the_page_says(way: str, beside: Cluster) -> None:
-    beside.apply(printed(FOLDER / _FOLDERS[way]))
+    _install(beside, way)
     identity, flow_schema, level = _rows()[way]
     token = _token(beside, identity)
     assert _judged(beside, token) == (flow_schema.strip("`"), level.strip("`"))
@@ -82,12 +80,11 @@ def test_each_identity_is_where_the_page_says(way: str, beside: Cluster) -> None
 def test_the_flow_schema_of_the_page_puts_all_of_them_beside_kube_scheduler(
     beside: Cluster,
 ) -> None:
-    section = _PAGE.partition("## Who the service is to API priority")[2]
-    (block,) = re.findall(r"^```yaml\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    (block,) = blocks(section("sizing", _HEADING), "yaml")
     schema = yaml.safe_load(block)
     tokens = []
-    for way, folder in _FOLDERS.items():
-        beside.apply(printed(FOLDER / folder))
+    for way in _WAYS:
+        _install(beside, way)
         tokens.append(_token(beside, _rows()[way][0]))
     beside.apply(json.dumps(schema))
     try:

@@ -1,6 +1,6 @@
 """kube-scheduler and `serve`, started as the shipped files say, with the rights they give.
 
-What a cluster gets is what `kubectl kustomize` prints, applied with kubectl. Only paths, ports and
+What a cluster gets is what Helm makes of the chart, applied with kubectl. Only paths, ports and
 kubeconfigs are put in place of those that a real cluster has.
 """
 
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from tests.certificates import Authority
 from tests.config.shipped import name_of, scheduler_configurations
 from tests.e2e.cluster import Cluster, free_ports
 from tests.e2e.policies import MARK, needs_mutating_policies
@@ -138,14 +139,14 @@ def test_a_client_without_a_certificate_is_turned_away(way: Way, file: Path) -> 
     assert way.name == "remote"
     (port,) = free_ports(1)
     with way.service(port):
-        trusting = ssl.create_default_context(cafile=str(way.folder / "ca" / "ca.crt"))
+        trusting = ssl.create_default_context(cafile=str(way.folder / "client" / "ca.crt"))
         trusting.check_hostname = False
         with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
             _post_filter(port, trusting)
-        server = way.folder / "server"
-        trusting.load_cert_chain(server / "tls.crt", server / "tls.key")
+        other = Authority(way.folder / "other").issue("kube-scheduler")
+        trusting.load_cert_chain(other.cert, other.key)
         with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
-            _post_filter(port, trusting)  # the server's own certificate is not a client's
+            _post_filter(port, trusting)  # of another CA
         client = way.folder / "client"
         trusting.load_cert_chain(client / "tls.crt", client / "tls.key")
         assert _post_filter(port, trusting) == ["n1"]

@@ -8,8 +8,8 @@ from tests.e2e.tutorial import PAGE, alike, blocks, walking
 
 
 def test_whoever_follows_the_tutorial_sees_what_it_shows() -> None:
-    if scheduler_minor() != 36:
-        pytest.skip("the tutorial shows what kube-scheduler 1.36 says")
+    if scheduler_minor() != 37:
+        pytest.skip("the tutorial shows what kube-scheduler 1.37 says")
     with walking() as walk:
         for language, content in blocks(PAGE.read_text()):
             if language != "console":

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from release.manifests import CHART, helm
 from tests.config.kustomize import kubectl
 from tests.config.shipped import FOLDER
 from tests.documented import commands
@@ -70,7 +71,10 @@ class Walk:
         assert program
         (folder / "bin").mkdir()
         (folder / "bin" / "kubectl").symlink_to(program)
-        (folder / "scheduler-config").symlink_to(FOLDER)
+        own = helm()
+        assert own, "there is no helm: make helm"
+        (folder / "bin" / "helm").symlink_to(own)
+        (folder / "chart").symlink_to(CHART)
         (folder / "my-cluster").mkdir()
         path = [str(folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
         self._environment = {
@@ -121,7 +125,7 @@ class Walk:
         if script.startswith(UNTRIED):
             return
         self.run(script)
-        if script == "kubectl apply -k my-cluster\n":
+        if script.startswith("helm install "):
             self._start_what_was_applied()
 
     def command(self, command: str, wanted: str | None = None) -> str:
@@ -140,7 +144,7 @@ class Walk:
         return said
 
     def _make_nodes(self) -> None:
-        version = {"kubeletVersion": f"v1.{self._cluster.minor}.2"}
+        version = {"kubeletVersion": f"v1.{self._cluster.minor}.1"}
         for name in ("control-plane", "worker", "worker2"):
             main = name == "control-plane"
             self._cluster.add_node(
@@ -168,7 +172,7 @@ class Walk:
             )
 
     def _start_what_was_applied(self) -> None:
-        file = FOLDER / "second-scheduler" / "beside-plugin" / "kube-scheduler.yaml"
+        file = FOLDER / "second-scheduler" / "beside-plugin.yaml"
         folder = self._folder / "pods"
         folder.mkdir()
         way = Way.put_up(self._cluster, file, folder)

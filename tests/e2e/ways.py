@@ -1,11 +1,11 @@
 """The ways in, put up on a cluster as their pages say: what is applied, the service, the scheduler.
 
-What a cluster gets is what `kubectl kustomize` prints, applied with kubectl. Only paths, ports and
+What a cluster gets is what Helm makes of the chart, applied with kubectl. Only paths, ports and
 kubeconfigs are put in place of those that a real cluster has.
 """
 
+import base64
 import contextlib
-import http.client
 import re
 import subprocess
 from collections.abc import Iterator
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.config.kustomize import objects_of, printed, the
-from tests.config.shipped import FOLDER, containers, documents
-from tests.e2e.cluster import Cluster, Program, free_ports
+from release.manifests import VARIANTS, rendered
+from tests.config.kustomize import objects_of, the
+from tests.config.shipped import FOLDER, INSTALL, containers, documents
+from tests.e2e.cluster import Cluster, Program, answers, free_ports
 from tests.processes import Server, running, until
 
 Json = dict[str, Any]
@@ -28,15 +29,42 @@ _SERVICE: Final = "https://runtimeclass-extender.runtimeclass-extender.svc"
 #: Where a pod finds its service account.
 _ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 
+#: A scheduler beside kube-scheduler brings the rights on its own lease. Its tests run it as
+#: system:kube-scheduler, whose role allows the lease called kube-scheduler only.
+_LEASE_RIGHTS: Final = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: example-scheduler, namespace: kube-system}
+rules:
+  - apiGroups: [coordination.k8s.io]
+    resources: [leases]
+    resourceNames: [example-scheduler]
+    verbs: [get, update]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: example-scheduler, namespace: kube-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: example-scheduler}
+subjects:
+  - {apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:kube-scheduler"}
+"""
 
-def _folder_of(file: Path) -> Path:
+
+def with_values(arguments: list[str], replaced: dict[str, str]) -> list[str]:
+    """Flags with some of their values replaced."""
+    parted = (each.partition("=") for each in arguments)
+    return [f"{flag}={replaced.get(flag, value)}" if value else flag for flag, _, value in parted]
+
+
+def _made_for(file: Path) -> str:
     """What an operator applies who uses a KubeSchedulerConfiguration."""
     way = file.relative_to(FOLDER).parts[0]
-    return {
-        "control-plane": FOLDER / "control-plane",
-        "second-scheduler": file.parent,
-        "remote": FOLDER / "remote" / "base",
-    }[way]
+    if way == "control-plane":
+        return (INSTALL / "control-plane.yaml").read_text()
+    if way == "second-scheduler":
+        values = ("secondScheduler.enabled=true", *VARIANTS[file.stem])
+        return rendered("runtimeclass-scheduler", "createNamespace=true", *values)
+    return rendered("runtimeclass-extender", "createNamespace=true", "remote.enabled=true")
 
 
 @dataclass(frozen=True)
@@ -50,12 +78,16 @@ class Way:
 
     @classmethod
     def put_up(cls, cluster: Cluster, file: Path, folder: Path) -> "Way":
-        text = printed(_folder_of(file))
+        text = _made_for(file)
         cluster.apply(text)
         way = cls(cluster, file.relative_to(FOLDER).parts[0], folder, objects_of(text))
-        if way.name == "remote":
-            script = FOLDER / "remote" / "make-certificates.sh"
-            subprocess.run([script, folder], check=True, capture_output=True)
+        for each in way.objects:
+            if each["kind"] == "Secret":
+                # As a pod has it mounted.
+                own = folder / each["metadata"]["name"].rpartition("-")[2]
+                own.mkdir()
+                for key, value in each["data"].items():
+                    (own / key).write_bytes(base64.b64decode(value))
         return way
 
     @property
@@ -101,19 +133,16 @@ class Way:
             "--kubeconfig": str(self.service_kubeconfig()),
             "--bind": f"127.0.0.1:{port}",
             "--ops-bind": f"127.0.0.1:{ops}",
-            "--tls-cert-file": f"{self.folder}/server/tls.crt",
-            "--tls-private-key-file": f"{self.folder}/server/tls.key",
-            "--client-ca-file": f"{self.folder}/server/ca.crt",
+            "--tls-cert-file": f"{self.folder}/tls/tls.crt",
+            "--tls-private-key-file": f"{self.folder}/tls/tls.key",
+            "--client-ca-file": f"{self.folder}/tls/ca.crt",
         }
-        arguments = []
-        for argument in self.container("extender")["args"]:
-            flag, _, value = argument.partition("=")
-            arguments.append(f"{flag}={replaced.get(flag, value)}" if value else flag)
+        arguments = with_values(self.container("extender")["args"], replaced)
         if not any(each.startswith("--kubeconfig=") for each in arguments):
             arguments.append(f"--kubeconfig={replaced['--kubeconfig']}")
         probes = port if self.name == "control-plane" else ops
         with running(*arguments) as server:
-            until(lambda: _status(probes, "/readyz") == 200)
+            until(lambda: answers(probes, "/readyz"))
             yield server
 
     def _mounted(self, container: Json) -> dict[str, str]:
@@ -165,6 +194,7 @@ class Way:
             if self.name == "control-plane":
                 flags += [*_KUBEADM_FLAGS, f"--kubeconfig={own}"]
             else:
+                self.cluster.apply(_LEASE_RIGHTS)
                 flags.append("--bind-address=127.0.0.1")
 
         def localized(text: str) -> str:
@@ -203,14 +233,3 @@ class Way:
             yield program
         finally:
             program.stop()
-
-
-def _status(port: int, path: str) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", path)
-        return connection.getresponse().status
-    except (OSError, http.client.HTTPException):
-        return 0
-    finally:
-        connection.close()

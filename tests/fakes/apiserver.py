@@ -6,6 +6,7 @@ tests are about.
 """
 
 import contextlib
+import itertools
 import json
 import re
 import socket
@@ -13,10 +14,12 @@ import ssl
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tests.vectors_file import RECORDED
 
 NODES: Final = "/api/v1/nodes"
 RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
@@ -45,7 +48,17 @@ _KINDS: Final = {
     RUNTIME_CLASSES: ("node.k8s.io/v1", "RuntimeClass"),
 }
 
+#: Of all that it can hold.
+KINDS: Final = frozenset(kind for _, kind in _KINDS.values())
+
 Json = dict[str, Any]
+
+#: kube-apiserver hands its data to TLS in pieces of this size.
+PIECE_BYTES: Final = 4096
+
+#: How much of a chunk's end, and of the next chunk's size, comes together with its last byte of
+#: data. The rest comes with the next chunk.
+_TAILS: Final = (b"\r\n", b"\r", b"", b"\r\n0")
 
 _NAMESPACED_PODS: Final = re.compile("/api/v1/namespaces/[^/]+/pods")
 
@@ -88,7 +101,7 @@ def right_of(request: Request) -> Right:
     if rest[0] == "namespaces" and len(rest) > 2:
         rest = rest[2:]
     if request.method != "GET":
-        verb = request.method.lower()
+        verb = {"POST": "create"}.get(request.method, request.method.lower())
     elif len(rest) > 1:
         verb = "get"
     else:
@@ -140,8 +153,9 @@ _REASONS: Final = {
 class FakeApiServer:
     """Holds objects by path and name, and answers lists, watches, GET and PATCH.
 
-    `scripts` take over a path: one answer per request, in the form of watch.json. `faults` spoil
-    the next requests of a path, one each. `rights`, if any are set, are all that anybody has.
+    `scripts` take over a path: one answer per request, in the form of watch.json, where `wire` has
+    bytes that are not put into a chunk. `faults` spoil the next requests of a path, one each.
+    `rights`, if any are set, are all that anybody has.
     """
 
     def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
@@ -158,11 +172,14 @@ class FakeApiServer:
         self.joins_events = False
         self.before_get: Callable[[], None] = lambda: None
         self.patches: list[Request] = []
+        #: The Events that were created, by name.
+        self.written: dict[str, Json] = {}
         self.news = threading.Condition()
         self._objects: dict[str, dict[str, Json]] = {path: {} for path in _KINDS}
         self._history: list[tuple[int, str, str, Json]] = []
         self._tokens: dict[str, tuple[list[Json], int]] = {}
         self._connections: set[socket.socket] = set()
+        self._tails = itertools.cycle(_TAILS)
         self._listener: socket.socket | None = None
         self._closing = threading.Event()
         self.port = 0
@@ -258,7 +275,7 @@ class FakeApiServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 30.0) -> None:
         """Wait for something that the server sees; fails after the deadline."""
         with self.news:
             assert self.news.wait_for(condition, seconds), "not in time"
@@ -336,6 +353,7 @@ class _Answer:
         self._connection = connection
         self._request = request
         self._closing = closing
+        self._owed = b""
 
     def send(self) -> None:
         if self._forbid():
@@ -358,8 +376,11 @@ class _Answer:
 
     def _forbid(self) -> bool:
         rights = self._server.rights
+        # ClusterRole system:public-info-viewer lets everybody read the version.
+        if rights is None or self._request.path == "/version":
+            return False
         group, resource, verb = right_of(self._request)
-        if rights is None or (group, resource, verb) in rights:
+        if (group, resource, verb) in rights:
             return False
         message = (
             f'{resource} is forbidden: User "me" cannot {verb} resource "{resource}" in API group'
@@ -383,11 +404,18 @@ class _Answer:
                 server.patches.append(request)
                 server.news.notify_all()
             self._json({"kind": "Pod", "metadata": {}})
+        elif request.method == "POST":
+            event = json.loads(request.body)
+            with server.news:
+                known = server.written.setdefault(event["metadata"]["name"], event) is not event
+                server.news.notify_all()
+            self._json(event, 409 if known else 201)
         elif _NAMESPACED_PODS.fullmatch(request.path):
             self._list(PODS, request.path.split("/")[4])
         elif request.path not in _KINDS:
             server.before_get()
             path, _, name = request.path.rpartition("/")
+            path = PODS if _NAMESPACED_PODS.fullmatch(path) else path
             item = server.objects(path).get(name) if path in _KINDS else None
             document = item or status_document(404, "NotFound", f'"{name}" not found')
             self._json(document, 200 if item else 404)
@@ -408,6 +436,8 @@ class _Answer:
         for event in answer["watch"]:
             if "sleep_ms" in event:
                 self._closing.wait(event["sleep_ms"] / 1000)
+            elif "wire" in event:
+                self._connection.sendall(event["wire"])
             elif "raw" in event:
                 self._chunk(event["raw"].encode())
             else:
@@ -534,13 +564,19 @@ class _Answer:
         self._connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
 
     def _chunk(self, data: bytes) -> None:
-        self._connection.sendall(b"%x\r\n%s\r\n" % (len(data), data))
+        """Send a chunk in pieces, and its end perhaps with the next chunk only."""
+        self._connection.sendall(b"%s%x\r\n" % (self._owed, len(data)))
+        tail = next(self._server._tails)
+        self._owed = b"\r\n"[len(tail) :]
+        data += tail
+        for start in range(0, len(data), PIECE_BYTES):
+            self._connection.sendall(data[start : start + PIECE_BYTES])
 
     def _end(self, end: str) -> None:
         if end == "hang":
             self._hang()
         if end == "close":
-            self._connection.sendall(b"0\r\n\r\n")
+            self._connection.sendall(self._owed + b"0\r\n\r\n")
         else:
             # Closing with SO_LINGER 0 is a reset.
             linger = struct.pack("ii", 1, 0)
@@ -555,6 +591,32 @@ class _Answer:
         raise _GoneError
 
 
+#: A kubelet reports up to 50 images (nodeStatusMaxImages).
+IMAGES: Final = [
+    {
+        "names": [
+            f"registry.example/shop/service-{number}@sha256:{number:064x}",
+            f"registry.example/shop/service-{number}:v1.{number}.0",
+        ],
+        "sizeBytes": 50_000_000 + number,
+    }
+    for number in range(50)
+]
+
+
+def real_node() -> Json:
+    """A recorded node with the images of a busy one: 14 KB."""
+    found: Json = json.loads((RECORDED / "real-node" / "node.json").read_bytes())["items"][0]
+    found["status"]["images"] += IMAGES
+    return found
+
+
+_REAL: Final = real_node()
+
+#: What decides where pods fit is each test's own.
+_DECISIVE: Final = ("allocatable", "capacity", "declaredFeatures", "features", "runtimeHandlers")
+
+
 def node(
     name: str,
     labels: Mapping[str, str] | None = None,
@@ -563,10 +625,12 @@ def node(
     handlers: Sequence[str] = (),
     **status: object,
 ) -> Json:
+    """A node as large as real ones are."""
+    told = {key: value for key, value in _REAL["status"].items() if key not in _DECISIVE}
     return {
-        "metadata": {"name": name, "labels": dict(labels or {})},
+        "metadata": {**_REAL["metadata"], "name": name, "labels": dict(labels or {})},
         "spec": {"taints": list(taints)} if taints else {},
-        "status": {"runtimeHandlers": [{"name": each} for each in handlers], **status},
+        "status": {**told, "runtimeHandlers": [{"name": each} for each in handlers], **status},
     }
 
 
@@ -585,6 +649,21 @@ def pod(name: str, runtime_class: str = "", *, message: str = "", **spec: object
         "spec": {**({"runtimeClassName": runtime_class} if runtime_class else {}), **spec},
         "status": {"phase": "Pending", **({"conditions": conditions} if message else {})},
     }
+
+
+def filled(server: FakeApiServer, objects: Iterable[Json]) -> FakeApiServer:
+    """The server with these objects too, by namespace and name, as etcd has them."""
+    paths = {kind: path for path, (_, kind) in _KINDS.items()}
+    found = []
+    for each in objects:
+        metadata = dict(each["metadata"])
+        if each["kind"] not in ("Node", "RuntimeClass", "Namespace"):
+            metadata.setdefault("namespace", "default")
+        found.append({**each, "metadata": metadata})
+    found.sort(key=lambda each: (each["metadata"].get("namespace", ""), each["metadata"]["name"]))
+    for each in found:
+        server.put(paths[each["kind"]], each)
+    return server
 
 
 def kubeconfig(

@@ -3,18 +3,19 @@
 import contextlib
 import random
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from extender.cluster.api_connection import ApiConnection
-from extender.cluster.cluster_config import ClusterConfig
-from extender.cluster.kinds import NODES, RUNTIME_CLASSES
-from extender.cluster.list_watch import Backoff, ListWatch, Reason
+from extender.cluster.api.config import ClusterConfig
+from extender.cluster.api.connection import ApiConnection
+from extender.cluster.api.list_watch import Backoff, ListWatch, Reason
+from extender.cluster.api.reflector import Reflector
 from extender.cluster.node_and_class_feeds import Feed, HeldClass, NodeFeed, RuntimeClassFeed
-from extender.cluster.reflector import Reflector
 from extender.cluster.snapshot_store import SnapshotStore
+from extender.kubernetes.kinds import NODES, RUNTIME_CLASSES
 from tests.fakes.apiserver import FakeApiServer, kubeconfig
 from tests.processes import until
 
@@ -63,10 +64,12 @@ def following(
     store = SnapshotStore()
     feed = NodeFeed(store) if nodes else NotedClasses(store)
     chance = random.Random(1).random
-    list_watch = ListWatch(
-        Backoff(lambda: 0.0, chance=chance), watch_list=watch_list, chance=chance
-    )
     pauses: list[float] = []
+
+    def clock() -> float:
+        return time.monotonic() + sum(pauses)
+
+    list_watch = ListWatch(Backoff(clock, chance=chance), watch_list=watch_list, chance=chance)
 
     def pause(event: threading.Event, seconds: float) -> bool:
         pauses.append(seconds)
@@ -85,6 +88,7 @@ def following(
         ApiConnection(config),
         list_watch,
         Counted(),
+        clock=clock,
         pause=pause,
     )
     run = Following(store, feed, reflector, list_watch, pauses=pauses)

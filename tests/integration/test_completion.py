@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pytest
 
+from extender.cli.commands import PLUGIN_COMMANDS
 from tests.config.kustomize import kubectl
 from tests.fakes.apiserver import (
     NODES,
@@ -53,100 +54,12 @@ def asked(program: str, *words: str, **env: str) -> tuple[dict[str, str], int]:
 NO_FILES: Final = 4
 
 
-@pytest.mark.parametrize(
-    ("words", "candidates", "directive"),
-    [
-        pytest.param(["ex"], ["explain"], NO_FILES, id="a command"),
-        pytest.param(["--v"], ["--version"], NO_FILES, id="a flag in place of a command"),
-        pytest.param(["nothing", ""], [], NO_FILES, id="no such command"),
-        pytest.param(["nodes", "--handler"], ["--handler-check"], NO_FILES, id="a flag"),
-        pytest.param(
-            ["nodes", "--handler-check", ""], ["auto", "strict", "off"], NO_FILES, id="its value"
-        ),
-        pytest.param(
-            ["nodes", "--handler-check=s"],
-            ["--handler-check=strict"],
-            NO_FILES,
-            id="its value behind an equals sign",
-        ),
-        pytest.param(["nodes", "-o", "j"], ["json"], NO_FILES, id="the value of a short flag"),
-        pytest.param(
-            ["explain", "--watch-list=f"], ["--watch-list=false"], NO_FILES, id="a boolean's value"
-        ),
-        pytest.param(
-            ["nodes", "--watch-list", "--manifests", CLUSTER, "ka"],
-            ["kata"],
-            NO_FILES,
-            id="a boolean takes no word",
-        ),
-        pytest.param(["nodes", "--manifests", "sch"], [], 0, id="a file"),
-        pytest.param(["check", "--scheduler-config=s"], [], 0, id="a file behind an equals sign"),
-        pytest.param(
-            ["nodes", "--manifests", CLUSTER, "w"], ["wasm", "windows-2022"], NO_FILES, id="a class"
-        ),
-        pytest.param(
-            ["nodes", f"--manifests={CLUSTER}", "kata", ""], [], NO_FILES, id="one class only"
-        ),
-        pytest.param(
-            ["explain", "--manifests", PODS, "default/kata-s"],
-            ["default/kata-stale"],
-            NO_FILES,
-            id="a pod",
-        ),
-        pytest.param(
-            ["explain", "--manifests", PODS, "-n", "default", "kata-s"],
-            ["kata-stale"],
-            NO_FILES,
-            id="a pod of a namespace",
-        ),
-        pytest.param(
-            ["can-delete", "--manifests", CLUSTER, "k"], ["kata"], NO_FILES, id="a class to delete"
-        ),
-        pytest.param(
-            ["rollout", "--manifests", CLUSTER, "kata", "g"], ["gvisor"], NO_FILES, id="a new class"
-        ),
-        pytest.param(
-            ["pods", "--manifests", CLUSTER, "--class", "ka"], ["kata"], NO_FILES, id="pods' class"
-        ),
-        pytest.param(["nodes", "--kubeconfig", "/none", "k"], [], NO_FILES, id="no such cluster"),
-        pytest.param(["nodes", "--limit", "x", "k"], [], NO_FILES, id="a wrong flag before"),
-        pytest.param(["completion", ""], ["bash", "zsh", "fish"], NO_FILES, id="a shell"),
-    ],
-)
-def test_what_may_come_next(words: list[str], candidates: list[str], directive: int) -> None:
-    found, said = asked("runtimeclass-extender", *words)
-    assert list(found) == candidates
-    assert said == directive
-
-
-def test_a_flag_that_is_there_is_not_offered_again_unless_it_is_repeatable() -> None:
-    found, _ = asked("runtimeclass-extender", "nodes", "--manifests", "x", "-o", "json", "--")
-    assert "--manifests" in found
-    assert "--output" not in found
-    assert all(found.values()), "each says what it is"
-
-
-def test_the_plugin_offers_its_own_commands_and_names_of_one_namespace() -> None:
-    assert "serve" not in asked("kubectl-runtimeclass", "")[0]
-    for program in ("kubectl-runtimeclass", "kubectl_complete-runtimeclass"):
-        for typed, expected in (("kata-s", "kata-stale"), ("pod/kata-s", "pod/kata-stale")):
-            found, directive = asked(program, "explain", "--manifests", PODS, typed)
-            assert (found, directive) == ({expected: "kata"}, NO_FILES)
-
-
 def test_what_no_terminal_should_see_is_no_candidate(tmp_path: Path) -> None:
     names = ["good", "two\nlines", "red\x1b[31m", "tab\there"]
     pods = [{"kind": "Pod", "metadata": {"name": name}} for name in names]
     (tmp_path / "pods.json").write_text(json.dumps({"kind": "List", "items": pods}))
     found, _ = asked("runtimeclass-extender", "explain", "--manifests", str(tmp_path), "")
     assert list(found) == ["default/good"]
-
-
-def test_flags_of_the_environment_count() -> None:
-    found, _ = asked(
-        "runtimeclass-extender", "nodes", "", RUNTIMECLASS_EXTENDER_NODES_MANIFESTS=CLUSTER
-    )
-    assert "gvisor" in found
 
 
 # Over a cluster
@@ -345,7 +258,7 @@ def test_fish_completes_what_is_typed(typed: str, candidates: list[str], tmp_pat
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
-        (["ch"], ["check\tlints RuntimeClasses, nodes and a scheduler configuration", ":4"]),
+        (["ch"], [f"check\t{PLUGIN_COMMANDS['check'].short_help}", ":4"]),
         (["nodes", "--manifests", CLUSTER, "wa"], ["wasm\thandler spin", ":4"]),
         (["nodes", "--manifests", "sch"], [":0"]),
     ],

@@ -8,11 +8,13 @@ import pytest
 
 from tests.fakes.apiserver import RUNTIME_CLASSES as CLASSES
 from tests.fakes.apiserver import FakeApiServer, kubeconfig, runtime_class
-from tests.processes import SAMPLES, running
+from tests.processes import SAMPLES, ready
+from tests.reviews import review
 
 #: Stands in all places of a pod that may hold a secret.
 SECRET = "correct-horse-battery"
 
+MANIFESTS = f"--manifests={SAMPLES / 'cluster'}"
 LOUD = ("-v", "-v", "-v", "--log-format")
 
 
@@ -55,24 +57,9 @@ def bodies() -> dict[str, bytes]:
     }
 
 
-def review() -> bytes:
-    kind = {"group": "", "version": "v1", "kind": "Pod"}
-    request = {
-        "uid": "u",
-        "kind": kind,
-        "operation": "CREATE",
-        "namespace": "ns",
-        "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "object": pod(),
-    }
-    api = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
-    return json.dumps({**api, "request": request}).encode()
-
-
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_serve_logs_of_a_refused_pod_its_name_class_and_reasons(log_format: str) -> None:
-    manifests = f"--manifests={SAMPLES / 'cluster'}"
-    with running("serve", "--bind=127.0.0.1:0", manifests, *LOUD, log_format) as server:
+    with ready("serve", MANIFESTS, *LOUD, log_format) as server:
         for path, body in bodies().items():
             for sent in (body, body[:-1], body.replace(b'"ns"', b"1")):
                 server.request("POST", path, sent)
@@ -83,26 +70,22 @@ def test_serve_logs_of_a_refused_pod_its_name_class_and_reasons(log_format: str)
 
 
 def test_the_webhook_logs_nothing_of_a_pod() -> None:
-    with running(
-        "webhook", "--bind=127.0.0.1:0", f"--manifests={SAMPLES / 'cluster'}", *LOUD, "json"
-    ) as server:
-        server.wait_for_line("serving")
+    body = review(pod(), namespace="ns")
+    with ready("webhook", MANIFESTS, *LOUD, "json") as server:
         for path in ("/mutate", "/validate"):
-            for sent in (review(), review()[:-1], review().replace(b'"ns"', b"1")):
+            for sent in (body, body[:-1], body.replace(b'"ns"', b"1")):
                 server.request("POST", path, sent)
         server.stop()
     assert SECRET not in server.log
 
 
-def test_no_credential_of_a_kubeconfig_is_logged(tmp_path: Path) -> None:
-    with FakeApiServer() as cluster:
-        cluster.put(CLASSES, runtime_class("kata", "kata"))
-        (tmp_path / "kubeconfig").write_text(kubeconfig(cluster.url, token=SECRET))
-        config = f"--kubeconfig={tmp_path / 'kubeconfig'}"
-        with running("serve", "--bind=127.0.0.1:0", config, *LOUD, "text") as server:
-            server.wait_for_line("serving")
-            server.request("POST", "/filter", bodies()["/filter"])
-            server.stop()
-        sent = [each.headers.get("authorization") for each in cluster.requests]
+def test_no_credential_of_a_kubeconfig_is_logged(cluster: FakeApiServer, tmp_path: Path) -> None:
+    cluster.put(CLASSES, runtime_class("kata", "kata"))
+    file = tmp_path / "kubeconfig"
+    file.write_text(kubeconfig(cluster.url, token=SECRET))
+    with ready("serve", f"--kubeconfig={file}", *LOUD, "text") as server:
+        server.request("POST", "/filter", bodies()["/filter"])
+        server.stop()
+    sent = [each.headers.get("authorization") for each in cluster.requests]
     assert f"Bearer {SECRET}" in sent, "the test would notice nothing"
     assert SECRET not in server.log

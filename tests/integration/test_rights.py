@@ -4,38 +4,36 @@ import json
 import re
 import subprocess
 from collections import deque
-from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Final
 
 import pytest
 
+from extender.cluster.reading_once import ForbiddenError
 from tests.config.shipped import FOLDER, Json, the_object
 from tests.fakes.apiserver import (
     NODES,
     RUNTIME_CLASSES,
     FakeApiServer,
     Right,
-    kubeconfig,
     node,
     right_of,
     runtime_class,
 )
-from tests.processes import ROOT, SAMPLES, run, running
+from tests.processes import ROOT, SAMPLES, ready, run
 
 GROUPS: Final = {"nodes": "", "runtimeclasses": "node.k8s.io", "pods": "", "namespaces": ""}
 
 #: (group, resource) of what the table calls workloads.
 WORKLOADS: Final = {
     ("", "replicationcontrollers"),
-    ("apps", "daemonsets"),
-    ("apps", "deployments"),
-    ("apps", "replicasets"),
-    ("apps", "statefulsets"),
-    ("batch", "cronjobs"),
-    ("batch", "jobs"),
+    *(("apps", each) for each in ("daemonsets", "deployments", "replicasets", "statefulsets")),
+    *(("batch", each) for each in ("cronjobs", "jobs")),
 }
+
+#: What of autoscalers tells of new nodes.
+NEW_NODES: Final = {("karpenter.sh", "nodepools"), ("cluster.x-k8s.io", "machinedeployments")}
+SEVERAL: Final = {"workloads": WORKLOADS, "new nodes": NEW_NODES}
 
 _VERB: Final = re.compile(r"\b(?:get|list|watch|patch)\b")
 
@@ -51,7 +49,7 @@ def documented() -> dict[str, frozenset[Right]]:
         found[command] = frozenset(
             (*each, verb)
             for column, cell in zip(resources, cells, strict=True)
-            for each in (WORKLOADS if column == "workloads" else {(GROUPS[column], column)})
+            for each in SEVERAL.get(column) or {(GROUPS[column], column)}
             for verb in _VERB.findall(cell.partition(";")[0])
         )
     return found
@@ -71,9 +69,11 @@ def granted(path: str) -> frozenset[Right]:
     )
 
 
-VIEWER: Final = granted("viewer/clusterrole.yaml")
+VIEWER: Final = granted("install/viewer.yaml")
 
-SERVICE: Final = granted("remote/base/rbac.yaml")
+SERVICE: Final = granted("install/remote.yaml")
+
+EVENTS: Final = ("", "events", "create")
 
 PENDING: Final[Json] = {
     "metadata": {"name": "waits", "namespace": "ns"},
@@ -92,54 +92,56 @@ COMMANDS: Final = {
     "render": ["render", "-f", str(API)],
     "pods": ["pods"],
     "classes": ["classes"],
+    "classes --headroom": ["classes", "--headroom"],
     "can-delete": ["can-delete", "kata"],
     "rollout": ["rollout", "kata", "kata-v2"],
+    "impact": ["impact", "--without-handler", "kata"],
 }
 
 
-#: What a command does without, and says so.
+#: What a command does without, and says so: a resource, or one verb of it.
 LEFT_OUT: Final = {
     ("check", "pods"),
     ("check", "namespaces"),
     ("check -f", "namespaces"),
     ("explain", "namespaces"),
+    ("explain", "pods", "list"),
     ("fit", "namespaces"),
+    *(("classes --headroom", resource) for _, resource in NEW_NODES),
 }
 
 
 @pytest.fixture
-def cluster() -> Iterator[FakeApiServer]:
-    with FakeApiServer() as server:
-        selector = {"node-restriction.kubernetes.io/pool": "kata"}
-        server.put(RUNTIME_CLASSES, runtime_class("kata", "kata", selector))
-        newer = {"node-restriction.kubernetes.io/kata-v2": "true"}
-        server.put(RUNTIME_CLASSES, runtime_class("kata-v2", "kata-v2", newer))
-        server.put(NODES, node("n", {**selector, **newer}, handlers=["kata", "kata-v2"]))
-        pods = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": [PENDING]}
-        web = {"metadata": {"name": "web", "namespace": "ns"}, "spec": {"runtimeClassName": "kata"}}
-        server.scripts["/api/v1/pods"] = deque([{"json": pods}] * 8)
-        server.scripts["/api/v1/namespaces/ns/pods/web"] = deque([{"json": web}] * 4)
-        yield server
-
-
-@pytest.fixture
-def config(cluster: FakeApiServer, tmp_path: Path) -> str:
-    (tmp_path / "kubeconfig").write_text(kubeconfig(cluster.url))
-    return str(tmp_path / "kubeconfig")
+def cluster(cluster: FakeApiServer) -> FakeApiServer:
+    selector = {"node-restriction.kubernetes.io/pool": "kata"}
+    cluster.put(RUNTIME_CLASSES, runtime_class("kata", "kata", selector))
+    newer = {"node-restriction.kubernetes.io/kata-v2": "true"}
+    cluster.put(RUNTIME_CLASSES, runtime_class("kata-v2", "kata-v2", newer))
+    cluster.put(NODES, node("n", {**selector, **newer}, handlers=["kata", "kata-v2"]))
+    pods = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": [PENDING]}
+    web = {"metadata": {"name": "web", "namespace": "ns"}, "spec": {"runtimeClassName": "kata"}}
+    cluster.scripts["/api/v1/pods"] = deque([{"json": pods}] * 8)
+    cluster.scripts["/api/v1/namespaces/ns/pods/web"] = deque([{"json": web}] * 4)
+    return cluster
 
 
 def ask(command: str, config: str) -> subprocess.CompletedProcess[str]:
     return run(*COMMANDS[command], "--kubeconfig", config, "-o", "json")
 
 
+def rights_used(cluster: FakeApiServer) -> set[Right]:
+    """Those that the requests took; everybody may read the version."""
+    return {right_of(each) for each in cluster.requests if each.path != "/version"}
+
+
 def test_the_shipped_roles_are_what_the_table_says() -> None:
     assert frozenset(chain(*(NEEDED[command] for command in COMMANDS))) == VIEWER
     assert NEEDED["completion of names"] <= VIEWER
-    assert NEEDED["serve"] == SERVICE
-    webhook = granted("webhook/base/rbac.yaml")
+    assert NEEDED["serve"] | {EVENTS} == SERVICE
+    webhook = granted("install/webhook.yaml")
     assert webhook <= NEEDED["webhook"]
-    # --default-class and --fit bring theirs in components.
-    by_flag = ("nodes", "namespaces")
+    # --default-class, --fit and --warn-impact bring theirs.
+    by_flag = ("nodes", "namespaces", "pods")
     assert {each for each in NEEDED["webhook"] if each[1] not in by_flag} <= webhook
 
 
@@ -151,7 +153,7 @@ def test_a_command_needs_what_the_table_says_and_asks_for_nothing_else(
     result = ask(command, config)
     assert result.returncode in (0, 1)
     assert result.stderr == ""
-    assert {right_of(each) for each in cluster.requests} == NEEDED[command]
+    assert rights_used(cluster) == NEEDED[command]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_a_command_needs_what_the_table_says_and_asks_for_nothing_else(
         pytest.param(command, right, id=f"{command} without {right[2]} {right[1]}")
         for command in COMMANDS
         for right in sorted(NEEDED[command])
-        if (command, right[1]) not in LEFT_OUT
+        if not {(command, right[1]), (command, *right[1:])} & LEFT_OUT
     ],
 )
 def test_what_may_not_be_read_is_told_in_one_line(
@@ -170,17 +172,37 @@ def test_what_may_not_be_read_is_told_in_one_line(
     result = ask(command, config)
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert f'403 {right[1]} is forbidden: User "me" cannot {right[2]}' in result.stderr
-    assert "ClusterRole runtimeclass-viewer of scheduler-config/viewer" in result.stderr
+    grant = "kubectl create clusterrolebinding runtimeclass-viewer"
+    assert f"{grant} --clusterrole=runtimeclass-viewer --user=me (" in result.stderr
 
 
-def test_all_commands_answer_under_the_shipped_viewer_role(
-    cluster: FakeApiServer, config: str
+@pytest.mark.parametrize("readable", [True, False], ids=["may read the pod", "may not"])
+def test_without_rights_explain_tells_all_that_lack_and_shows_the_pod_itself(
+    readable: bool, cluster: FakeApiServer, config: str
 ) -> None:
-    cluster.rights = VIEWER
-    for command in COMMANDS:
-        result = ask(command, config)
-        assert result.returncode == (1 if command == "check" else 0), result.stderr
-        assert result.stderr == ""
+    event = "0/3 nodes are available: 3 Insufficient cpu."
+    condition = {"type": "PodScheduled", "status": "False", "message": event}
+    pod = {
+        "metadata": {"name": "web", "namespace": "ns"},
+        "spec": {"runtimeClassName": "kata", "nodeSelector": {"disk": "fast"}},
+        "status": {"phase": "Pending", "conditions": [condition]},
+    }
+    cluster.scripts["/api/v1/namespaces/ns/pods/web"] = deque([{"json": pod}])
+    cluster.rights = frozenset({("", "pods", "get")} if readable else ())
+    result = run("explain", "ns/web", "--kubeconfig", config)
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert 'runtimeclasses is forbidden: User "me"' in result.stderr
+    assert "; nor may it list nodes, pods, namespaces; an administrator" in result.stderr
+    for each in (event, "kata", "disk=fast"):
+        assert (each in result.stdout) is readable
+    as_json = run("explain", "ns/web", "--kubeconfig", config, "-o", "json")
+    assert (as_json.returncode, as_json.stdout) == (2, "")
+
+
+def test_a_service_account_is_granted_rights_as_one(cluster: FakeApiServer) -> None:
+    said = 'nodes is forbidden: User "system:serviceaccount:ci:deployer" cannot list'
+    assert "--serviceaccount=ci:deployer (" in str(ForbiddenError(said))
+    assert "--user='a b' (" in str(ForbiddenError('User "a b" cannot list'))
 
 
 @pytest.mark.parametrize("broken", [False, True], ids=["sound", "with a finding"])
@@ -213,12 +235,10 @@ def test_the_service_is_ready_and_explains_a_pod_under_its_own_role(
     cluster: FakeApiServer, config: str
 ) -> None:
     cluster.rights = SERVICE
-    flags = ("--bind", "127.0.0.1:0", "--kubeconfig", config, "--requeue-pods")
-    with running("serve", *flags) as server:
-        server.wait_for_line("serving")
+    with ready("serve", "--kubeconfig", config, "--requeue-pods") as server:
         status, body, _ = server.request("GET", "/explain?pod=ns/web")
         assert (status, json.loads(body)["feasible"]) == (200, 1)
-    assert {right_of(each) for each in cluster.requests} <= SERVICE
+    assert rights_used(cluster) <= SERVICE
 
 
 def test_a_pod_of_a_file_needs_no_right_to_read_pods(cluster: FakeApiServer, config: str) -> None:

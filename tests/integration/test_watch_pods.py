@@ -1,19 +1,25 @@
-"""serve --watch-pods: gauges of pods and overhead, from a cluster and from manifests."""
+"""serve --watch-pods, and pages of pods and nodes, of a cluster and of manifests."""
 
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
-from tests.fakes.apiserver import NODES, PODS, RUNTIME_CLASSES, FakeApiServer, Right, kubeconfig
+import pytest
+
+from tests.fakes.apiserver import NODES, PODS, RUNTIME_CLASSES, FakeApiServer, Right, filled, node
 from tests.integration.test_rights import SERVICE
-from tests.integration.test_usage_commands import CLUSTER, filled
-from tests.processes import Server, running, serving, until
+from tests.integration.test_usage_commands import CLUSTER, OBJECTS
+from tests.processes import Server, ready, serving, until
 
 #: Of tests/usage/cluster.yaml.
 EXPECTED: Final = {
     'pods{runtimeclass="<unknown>",state="stranded"}': 1.0,
     'pods{runtimeclass="kata",state="drifted"}': 2.0,
     'pods{runtimeclass="kata",state="pending"}': 1.0,
+    'pending_pods{runtimeclass="kata",why="other"}': 1.0,
     'pods{runtimeclass="kata",state="running"}': 1.0,
     'pods{runtimeclass="kata",state="stranded"}': 1.0,
     'overhead{resource="cpu",runtimeclass="kata"}': 1.0,
@@ -21,8 +27,14 @@ EXPECTED: Final = {
 }
 
 _SAMPLE: Final = re.compile(
-    r"^runtimeclass_extender_((?:pods|overhead)\{.*\}) (\S+)$", re.MULTILINE
+    r"^runtimeclass_extender_((?:pods|pending_pods|overhead)\{.*\}) (\S+)$", re.MULTILINE
 )
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeApiServer]:
+    with filled(FakeApiServer(), OBJECTS) as server:
+        yield server
 
 
 def gauges(server: Server) -> dict[str, float]:
@@ -36,42 +48,89 @@ def _sorted(name: str) -> str:
     return f"{metric}{{{','.join(sorted(labels.split(',')))}}}"
 
 
-def test_manifests_are_counted_as_a_cluster_is(tmp_path: Path) -> None:
+def test_manifests_are_counted_as_a_cluster_is(cluster: FakeApiServer, config: str) -> None:
     expected = {_sorted(name): value for name, value in EXPECTED.items()}
     with serving(CLUSTER, flags=("--watch-pods",)) as server:
         assert gauges(server) == expected
     with serving(CLUSTER) as server:
         assert gauges(server) == {}
-    with filled(FakeApiServer()) as api:
-        (tmp_path / "kubeconfig").write_text(kubeconfig(api.url))
-        flags = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--watch-pods")
-        with running("serve", "--bind", "127.0.0.1:0", *flags) as server:
-            until(lambda: gauges(server) == expected)
-            api.delete(PODS, "orphan")
-            api.put(NODES, {"metadata": {"name": "n7", "labels": {}}})
-            stranded = _sorted('pods{runtimeclass="kata",state="stranded"}')
-            until(lambda: gauges(server).get(stranded) == 2.0)
-            assert _sorted('pods{runtimeclass="<unknown>",state="stranded"}') not in gauges(server)
-            assert "pod-watch" in server.request("GET", "/readyz?verbose")[1].decode()
+    with ready("serve", "--kubeconfig", config, "--watch-pods") as server:
+        until(lambda: gauges(server) == expected)
+        cluster.delete(PODS, "orphan")
+        cluster.put(NODES, {"metadata": {"name": "n7", "labels": {}}})
+        stranded = _sorted('pods{runtimeclass="kata",state="stranded"}')
+        until(lambda: gauges(server).get(stranded) == 2.0)
+        # Pods and Nodes are watched side by side: either event may come first.
+        unknown = _sorted('pods{runtimeclass="<unknown>",state="stranded"}')
+        until(lambda: unknown not in gauges(server))
+        assert "pod-watch" in server.request("GET", "/readyz?verbose")[1].decode()
 
 
-def test_without_the_right_readiness_names_it_and_the_rest_works(tmp_path: Path) -> None:
+def page_of(server: Server, path: str = "/") -> str:
+    connection = server.connect()
+    try:
+        connection.request("GET", path, headers={"Accept": "text/html"})
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
+def waiting(server: Server) -> list[str]:
+    """The pods that the page lists as waiting."""
+    section = page_of(server).partition('<section id="waiting"')[2].partition("</section>")[0]
+    return [unquote(each) for each in re.findall(r'href="/explain\?pod=([^"]+)"', section)]
+
+
+#: A pod that has ended without a node, as one whose deletion has begun before it had one.
+FAILED: Final = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: failed, namespace: default}
+spec: {runtimeClassName: kata}
+status: {phase: Failed}
+"""
+
+
+def test_the_page_lists_the_pods_that_wait_where_they_are_known(
+    config: str, tmp_path: Path
+) -> None:
+    (tmp_path / "failed.yaml").write_text(FAILED)
+    with serving(CLUSTER, tmp_path / "failed.yaml") as server:
+        assert waiting(server) == ["default/waits"]
+        assert server.request("GET", "/explain?pod=default/waits")[0] == 200
+    with ready("serve", "--kubeconfig", config, "--watch-pods") as server:
+        until(lambda: waiting(server) == ["default/waits"])
+    with ready("serve", "--kubeconfig", config) as server:
+        assert waiting(server) == []
+        assert "serve --watch-pods" in page_of(server)
+
+
+def test_the_page_of_a_node_tells_what_the_cluster_and_what_manifests_have(
+    cluster: FakeApiServer, config: str, tmp_path: Path
+) -> None:
+    info = {"kubeletVersion": "v1.36.2", "containerRuntimeVersion": "containerd://2.1.4"}
+    soft = {"key": "soft", "effect": "PreferNoSchedule"}
+    known = node("n1", {"k": "v"}, taints=[soft], nodeInfo=info)
+    (tmp_path / "nodes.json").write_text(json.dumps({"kind": "Node", **known}))
+    cluster.put(NODES, known)
+    for flag, file in (("--kubeconfig", config), ("--manifests", str(tmp_path / "nodes.json"))):
+        with ready("serve", flag, file) as server:
+            text, overview = page_of(server, "/nodes/n1"), page_of(server)
+        for told in (*info.values(), "soft:PreferNoSchedule", "k=v"):
+            assert f">{told}<" in text, (flag, told)
+        assert (cluster.url if file is config else "manifests in nodes.json") in overview
+        assert "read just now" in overview
+
+
+def test_without_the_right_readiness_names_it_and_the_rest_works(
+    cluster: FakeApiServer, config: str
+) -> None:
     needed: set[Right] = {("", "pods", "list"), ("", "pods", "watch")}
-    rights = SERVICE - needed
-    with filled(FakeApiServer()) as api:
-        api.rights = rights
-        (tmp_path / "kubeconfig").write_text(kubeconfig(api.url))
-        flags = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--watch-pods")
-        with running("serve", "--bind", "127.0.0.1:0", *flags) as server:
-            server.wait_for_line("serving")
-
-            def told() -> bool:
-                status, text, _ = server.request("GET", "/readyz?verbose")
-                return status == 200 and b'resource "pods"' in text
-
-            until(told)
-            api.delete(RUNTIME_CLASSES, "kata-v2")
-            until(lambda: b"kata-v2" not in server.request("GET", "/runtimeclasses")[1])
-            assert gauges(server) == {}
-            api.rights = rights | needed
-            until(lambda: bool(gauges(server)), 40.0)
+    cluster.rights = SERVICE - needed
+    with ready("serve", "--kubeconfig", config, "--watch-pods") as server:
+        until(lambda: b'resource "pods"' in server.request("GET", "/readyz?verbose")[1])
+        cluster.delete(RUNTIME_CLASSES, "kata-v2")
+        until(lambda: b"kata-v2" not in server.request("GET", "/runtimeclasses")[1])
+        assert gauges(server) == {}
+        cluster.rights |= needed
+        until(lambda: bool(gauges(server)), 40.0)

@@ -4,26 +4,14 @@ Small parts are sampled from all that there are, which is faster than a draw for
 """
 
 from itertools import product
+from typing import Any
 
 from hypothesis import strategies as st
 
-from extender.objects import (
-    Features,
-    Handler,
-    Kubelet,
-    KubeletNeeds,
-    Node,
-    Pod,
-    RuntimeClass,
-    Taint,
-    Toleration,
-)
-
-
-def any_is_set(needs: KubeletNeeds) -> bool:
-    """Decoding makes none without a need."""
-    return needs != KubeletNeeds()
-
+from extender.model.objects import Handler, Kubelet, Node, Pod, RuntimeClass, Taint
+from extender.model.pod_needs import Features, KubeletNeeds, Toleration
+from extender.rules.kubelet_checks import KubeletCheck
+from extender.rules.node_checks import HandlerCheck, Policy
 
 _KEYS = ("sandbox", "os", "pool", "node.kubernetes.io/not-ready")
 _VALUES = ("", "a", "b", "true")
@@ -33,9 +21,7 @@ _BOTH = (False, True)
 
 KEYS = st.sampled_from(_KEYS)
 VALUES = st.sampled_from(_VALUES)
-EFFECTS = st.sampled_from(_EFFECTS)
 _HANDLERS = ("", "runc", "runsc", "kata", "docker")
-HANDLERS = st.sampled_from(_HANDLERS)
 CLASS_NAMES = st.sampled_from(["gvisor", "kata", "windows"])
 
 labels = st.dictionaries(KEYS, VALUES, max_size=3)
@@ -69,9 +55,12 @@ KUBELETS = st.sampled_from(
         Kubelet("linux", may_lack_user_namespaces="v1.32"),
     ]
 )
-SYSTEMS = st.sampled_from(_SYSTEMS)
-_NEEDS = [KubeletNeeds(*each) for each in product(_SYSTEMS, _SYSTEMS, _BOTH, _BOTH)]
-kubelet_needs = st.one_of(st.none(), st.sampled_from([each for each in _NEEDS if any_is_set(each)]))
+#: Decoding makes no KubeletNeeds without a need.
+_NEEDS = {KubeletNeeds(*each) for each in product(_SYSTEMS, _SYSTEMS, _BOTH, _BOTH)}
+kubelet_needs = st.one_of(st.none(), st.sampled_from(sorted(_NEEDS - {KubeletNeeds()}, key=repr)))
+
+checks = st.sampled_from(HandlerCheck)
+policies = st.builds(Policy, checks, st.just(False), st.sampled_from(KubeletCheck))
 
 
 def nodes(name: st.SearchStrategy[str]) -> st.SearchStrategy[Node]:
@@ -116,3 +105,14 @@ pods = st.builds(
 
 #: What is asked about: known and unknown names, some of them twice.
 asked_names = st.lists(st.sampled_from([*NODE_NAMES, "stranger"]), max_size=16)
+
+
+def json_values(
+    leaves: st.SearchStrategy[Any], keys: st.SearchStrategy[str], most: int = 12
+) -> st.SearchStrategy[Any]:
+    """JSON of any shape that is made of these leaves and keys."""
+    return st.recursive(
+        st.none() | st.booleans() | leaves,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),
+        max_leaves=most,
+    )

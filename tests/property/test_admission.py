@@ -1,20 +1,18 @@
 """Laws of the admission webhook, asked of its application."""
 
+import copy
 from collections.abc import Iterator
 from decimal import ROUND_CEILING
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.admission.covering import covers, surviving
-from extender.admission.merging import Merge
-from extender.objects import Taint, Toleration
-from extender.validation.quantity import parse_quantity
-from tests.naive import tolerates
+from extender.admission.merging import Merge, covers, surviving
+from extender.kubernetes.quantity import parse_quantity
+from extender.model.objects import MARK
+from extender.model.pod_needs import Toleration
 from tests.reviews import Webhook
-
-LAW = settings(max_examples=200, deadline=None)
 
 KEYS = ["sandbox", "k/~x", "a~1b", "topology.kubernetes.io/zone"]
 VALUES = ["", "a", "b"]
@@ -104,7 +102,6 @@ def listed(tolerations: list[Any] | None) -> list[Toleration]:
     return [fields_of(raw) for raw in tolerations or []]
 
 
-@settings(max_examples=400, deadline=None)
 @given(toleration_lists, toleration_lists)
 def test_merging_by_look_ups_is_merging_by_comparing_each_with_each(
     of_pod: list[Any], of_class: list[Any]
@@ -161,7 +158,6 @@ def rounded(overhead: dict[str, str]) -> dict[str, str]:
     return found
 
 
-@LAW
 @given(pods, class_lists, merges)
 def test_the_patched_pod_is_the_naively_merged_one(
     pod: Any, classes: list[Any], merge: Merge
@@ -183,19 +179,6 @@ def test_the_patched_pod_is_the_naively_merged_one(
     assert {**patched, "spec": None} == {**pod, "spec": None}
 
 
-@LAW
-@given(pods, class_lists, merges)
-def test_mutating_is_idempotent(pod: Any, classes: list[Any], merge: Merge) -> None:
-    """mutate(apply(mutate(pod), pod)) brings no patch."""
-    webhook = Webhook(*classes, merge=merge)
-    response = webhook.mutate(pod)
-    if response.allowed:
-        again = webhook.mutate(response.applied_to(pod))
-        assert again.allowed
-        assert again.operations is None
-
-
-@LAW
 @given(pods, class_lists, merges)
 def test_a_patch_always_changes_the_pod(pod: Any, classes: list[Any], merge: Merge) -> None:
     """A patch is there only when apply(patch, pod) ≠ pod, and each operation is needed."""
@@ -208,10 +191,12 @@ def test_a_patch_always_changes_the_pod(pod: Any, classes: list[Any], merge: Mer
     assert len(set(paths)) == len(paths) - max(0, len(appended) - 1)
 
 
-@LAW
 @given(pods, class_lists, merges)
-def test_what_mutate_allows_validate_allows(pod: Any, classes: list[Any], merge: Merge) -> None:
-    """mutate allows pod, and it brings no overhead that no class defines ⇒ validate allows it."""
+def test_what_mutate_lets_in_validate_lets_in_and_mutate_leaves_as_it_is(
+    pod: Any, classes: list[Any], merge: Merge
+) -> None:
+    """If mutate allows a pod, and it brings no overhead that no class defines: the same holds of
+    the patched pod, also as kube-apiserver leaves it, which defaults it again behind the patch."""
     webhook = Webhook(*classes, merge=merge)
     response = webhook.mutate(pod)
     if not response.allowed:
@@ -221,45 +206,83 @@ def test_what_mutate_allows_validate_allows(pod: Any, classes: list[Any], merge:
         each["metadata"]["name"] == name and each.get("overhead") is not None for each in classes
     )
     patched = response.applied_to(pod)
-    allowed = defining or pod["spec"].get("overhead") is None
-    assert webhook.validate(patched).allowed is allowed
-    # Behind a webhook's patch kube-apiserver defaults the pod again.
+    defaulted = {**patched, "spec": {**patched["spec"]}}
     if patched["spec"].get("overhead"):
-        patched["spec"]["overhead"] = rounded(patched["spec"]["overhead"])
-    assert webhook.validate(patched).allowed is allowed
-    again = webhook.mutate(patched)
-    assert again.allowed
-    assert not again.operations
+        defaulted["spec"]["overhead"] = rounded(patched["spec"]["overhead"])
+    for each in (patched, defaulted):
+        assert webhook.validate(each).allowed is (defining or pod["spec"].get("overhead") is None)
+        again = webhook.mutate(each)
+        assert again.allowed
+        assert not again.operations
 
 
-TAINTS = [
-    Taint(key, value, effect)
-    for key in [*KEYS[:2], "other"]
-    for value in VALUES
-    for effect in EFFECTS
-]
+# webhook --mark-pods: a pod with a class asks for the mark, and nothing else changes
+
+marks: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
+    st.sampled_from([MARK, "cpu", "example.com/gpu"]),
+    st.sampled_from(["1", "2", 1, 0, None, "1000m", "x", [], {}]),
+    max_size=3,
+)
+containers = maybe(
+    name=st.sampled_from(["c", "d"]),
+    resources=maybe(requests=marks, limits=marks, claims=st.just([{"name": "x"}])),
+)
+markable = st.fixed_dictionaries(
+    {
+        "metadata": st.just({"name": "p"}),
+        "spec": st.builds(
+            lambda spec, own: {**spec, **own},
+            specs,
+            maybe(
+                containers=st.lists(st.one_of(containers, st.none()), max_size=2),
+                nodeName=st.sampled_from(["", "n1"]),
+            ),
+        ),
+    }
+)
 
 
-def tolerated(tolerations: list[Toleration]) -> set[Taint]:
-    each_of = [Toleration(*each[:4]) for each in tolerations]
-    return {taint for taint in TAINTS if any(tolerates(each, taint) for each in each_of)}
+def resources_of(pod: Any) -> Any:
+    return ((pod["spec"].get("containers") or [None])[0] or {}).get("resources") or {}
 
 
-@LAW
-@given(pods, class_lists, merges)
-def test_merging_tolerations_loses_and_adds_none(
-    pod: Any, classes: list[Any], merge: Merge
+def amounts_of(pod: Any) -> list[Any]:
+    return [(resources_of(pod).get(each) or {}).get(MARK) for each in ("requests", "limits")]
+
+
+def without_mark(pod: Any) -> Any:
+    """The pod as the webhook leaves it, but for the mark and for the lists that it made."""
+    bare = copy.deepcopy(pod)
+    for container in bare["spec"].get("containers") or ():
+        resources = (container or {}).get("resources")
+        for each in ("requests", "limits"):
+            if resources and resources.get(each) is not None:
+                resources[each].pop(MARK, None)
+            if resources is not None and not resources.get(each):
+                resources.pop(each, None)
+        if container and not resources:
+            container.pop("resources", None)
+    return bare
+
+
+@given(class_lists, markable, merges)
+def test_what_is_let_in_with_a_class_and_no_node_is_marked_and_else_as_without_the_flag(
+    classes: list[dict[str, Any]], pod: dict[str, Any], merge: Any
 ) -> None:
-    """tolerated(mutated pod) = tolerated(pod) ∪ tolerated(class)."""
-    response = Webhook(*classes, merge=merge).mutate(pod)
-    if not response.allowed:
+    plain, marking = Webhook(*classes, merge=merge), Webhook(*classes, merge=merge, marks_pods=True)
+    expected, answer = plain.mutate(pod), marking.mutate(pod)
+    spec = pod["spec"]
+    has_class = spec.get("runtimeClassName") is not None
+    to_mark = has_class and not spec.get("nodeName") and spec.get("containers")
+    if not answer.allowed:
+        assert not expected.allowed or to_mark
         return
-    name = pod["spec"].get("runtimeClassName")
-    of_class = [
-        (each.get("scheduling") or {}).get("tolerations")
-        for each in classes
-        if each["metadata"]["name"] == name
-    ]
-    before = tolerated(listed(pod["spec"].get("tolerations")))
-    after = tolerated(listed(response.applied_to(pod)["spec"].get("tolerations")))
-    assert after == before.union(*(tolerated(listed(each)) for each in of_class))
+    before, after = expected.applied_to(pod), answer.applied_to(pod)
+    if to_mark and (spec["containers"][0] is not None):
+        assert all(each in ("1", 1) for each in amounts_of(after))
+    else:
+        assert after == before
+    assert without_mark(after) == without_mark(before)
+    again = marking.mutate(after)
+    assert again.allowed
+    assert again.operations is None

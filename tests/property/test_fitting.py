@@ -7,25 +7,22 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.admission.admitted import admitted_spec, reviewed
-from extender.admission.joining_terms import MAX_REQUIREMENTS, TooManyTermsError, joined_terms
+from extender.admission.fit import as_admitted, fit
 from extender.admission.merging import Merge
-from extender.admission.namespace_rules import ALLOWED_ANNOTATION, rules_of
-from extender.cluster.snapshot_store import SnapshotStore
-from extender.decoding.class_annotations import FEATURES, ISOLATION_LEVELS
-from extender.decoding.decoder import decode
-from extender.decoding.pods import RawPod, explained_pod_of
-from extender.objects import ClassRules, Node, Pod, RuntimeClass, SelectorRequirement, SelectorTerm
-from extender.predicates.node_checks import Policy
-from extender.predicates.node_selector import RequiredNodeAffinity
-from extender.validation.quantity import parse_quantity
-from extender.verbs.explain.candidate_nodes import nodes_of
-from extender.verbs.explain.explanation import explain
-from extender.verbs.fitting_classes import as_admitted, best, fit
-from extender.verbs.review import Unsupported
+from extender.admission.review import Reviewer, Unsupported
+from extender.explain.explanation import explain
+from extender.kubernetes.class_annotations import FEATURES, ISOLATION_LEVELS
+from extender.kubernetes.explained_pods import explained_pod
+from extender.kubernetes.namespaces import ALLOWED_ANNOTATION, rules_of
+from extender.kubernetes.quantity import parse_quantity
+from extender.model.objects import Node, Pod, RuntimeClass, SelectorTerm, Taint
+from extender.model.pod_needs import Toleration
+from extender.rules.node_checks import Policy
+from extender.rules.node_selector import RequiredNodeAffinity
+from extender.rules.pools import nodes_of
 from tests.property import strategies as some
 from tests.property.test_class_rules import (
     KEYS,
@@ -39,14 +36,13 @@ from tests.property.test_class_rules import (
     some_terms,
 )
 from tests.reviews import Webhook
+from tests.stores import snapshot_of
 
 Json = dict[str, Any]
 
-LAW = settings(max_examples=200, deadline=None)
-
 
 def terms_in(pod: Json) -> tuple[SelectorTerm, ...] | None:
-    return explained_pod_of(decode(json.dumps(pod).encode(), RawPod)).node_affinity
+    return explained_pod(json.dumps(pod).encode()).node_affinity
 
 
 def pod_with(terms: list[Json] | None) -> Json:
@@ -70,10 +66,12 @@ def test_a_merged_pod_goes_where_both_the_pod_and_its_class_let_it() -> None:
         of_pod = some_terms(chance) if chance.random() < 0.7 else None
         runtime_class = rules_class("c", {"node-selector-terms": json.dumps(of_class)})
         pod = pod_with(of_pod)
+        if of_pod is None:
+            pod["spec"]["affinity"] = chance.choice([None, {}, {"nodeAffinity": None}])
         webhook = Webhook(class_json({"node-selector-terms": json.dumps(of_class)}))
         merged = webhook.mutate(pod).applied_to(pod)
         assert webhook.mutate(merged).operations is None
-        assert admitted_spec(pod["spec"], reviewed(pod), runtime_class) == merged["spec"]
+        assert Reviewer(webhook.store).admitted(pod, "default")[1] == merged
         own, both = terms_in(pod), terms_in(merged)
         assert both is not None
         joined = RequiredNodeAffinity(both)
@@ -109,27 +107,19 @@ def test_each_term_of_the_pod_is_joined_with_each_of_the_class_the_pods_first() 
     assert keys == [["p", "a"], ["p", "b"], ["q", "a"], ["q", "b"]]
 
 
-@pytest.mark.parametrize("affinity", [None, {}, {"nodeAffinity": None}, {"nodeAffinity": {}}])
-def test_a_pod_without_required_affinity_gets_the_terms_of_its_class(affinity: Any) -> None:
-    pod = pod_with(None)
-    pod["spec"]["affinity"] = affinity
-    webhook = Webhook(class_json({"node-selector-terms": json.dumps([expression("a", "1")])}))
-    merged = webhook.mutate(pod).applied_to(pod)
-    required = {
-        "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [expression("a", "1")]
-        }
-    }
-    assert merged["spec"]["affinity"] == {"nodeAffinity": required}
-
-
 def test_with_tolerations_alone_terms_go_where_the_node_selector_goes() -> None:
     of_class = class_json({"node-selector-terms": json.dumps([expression("a", "1")])})
     webhook = Webhook(of_class, merge=Merge.TOLERATIONS)
     pod = pod_with(None)
     assert webhook.mutate(pod).operations is None
-    pod["spec"]["topologySpreadConstraints"] = [{"whenUnsatisfiable": "DoNotSchedule"}]
-    assert webhook.mutate(pod).operations is not None
+    hard = {"whenUnsatisfiable": "DoNotSchedule"}
+    for constraint, merged in (
+        (hard, True),
+        (hard | {"nodeAffinityPolicy": "Ignore"}, False),
+        ({"whenUnsatisfiable": "ScheduleAnyway"}, False),
+    ):
+        pod["spec"]["topologySpreadConstraints"] = [constraint]
+        assert bool(webhook.mutate(pod).operations) is merged
 
 
 def test_terms_that_cannot_be_read_let_no_pod_in() -> None:
@@ -146,13 +136,6 @@ def test_a_pod_whose_terms_would_come_to_too_many_is_refused() -> None:
     webhook = Webhook(class_json({"node-selector-terms": json.dumps(of_class)}))
     pod = pod_with([expression("p", str(number)) for number in range(count)])
     assert "more than 10,000 requirements" in webhook.mutate(pod).message
-    rules = ClassRules(terms=tuple(terms_in(pod) or ()))
-    many = tuple(
-        SelectorTerm((SelectorRequirement("k", "In", (str(number),)),))
-        for number in range(MAX_REQUIREMENTS)
-    )
-    with pytest.raises(TooManyTermsError):
-        joined_terms(many, rules)
 
 
 def test_the_longest_annotation_and_the_most_terms_make_no_large_patch() -> None:
@@ -186,11 +169,11 @@ def test_the_author_of_a_pod_is_warned_or_refused(word: str) -> None:
 
 
 def test_a_pod_that_uses_nothing_of_it_is_neither_warned_nor_refused() -> None:
+    pod = {"spec": {"runtimeClassName": "c", "hostIPC": True}}
     for unsupported in Unsupported:
         webhook = Webhook(class_json({"unsupported": "hostPID"}), unsupported=unsupported)
-        pod = {"spec": {"runtimeClassName": "c", "hostIPC": True}}
-        assert webhook.mutate(pod).raw.keys() == {"uid", "allowed"}
-        assert webhook.validate(pod).raw.keys() == {"uid", "allowed"}
+        for answer in (webhook.mutate(pod), webhook.validate(pod)):
+            assert answer.raw.keys() == {"uid", "allowed"}
 
 
 def test_what_cannot_be_read_is_told_to_the_author_of_a_pod() -> None:
@@ -229,7 +212,6 @@ def clusters(draw: st.DrawFn) -> tuple[list[Node], list[RuntimeClass]]:
 uses = st.frozensets(st.sampled_from(FEATURES), max_size=2)
 
 
-@LAW
 @given(
     clusters(),
     some.pods,
@@ -246,17 +228,16 @@ def test_the_class_chosen_passes_explain_and_isolates_at_least_as_well_as_is_ask
 ) -> None:
     """And is allowed in the namespace; no other that is would be better; each answer is stable."""
     nodes, classes = cluster
-    store = SnapshotStore()
-    store.replace_all(nodes, classes)
+    snapshot = snapshot_of(nodes, classes)
     pod = replace(pod, uses=uses, runtime_class_name="")
     rules = rules_of("d", {} if allowed is None else {ALLOWED_ANNOTATION: allowed})
-    found = fit(pod, store.snapshot, Policy(), rules, isolation)
+    found = fit(pod, snapshot, Policy(), rules, isolation)
     assert sorted(each.runtime_class.name for each in found) == sorted(c.name for c in classes)
     keys = []
     for each in found:
         runtime_class = each.runtime_class
         admitted = as_admitted(pod, runtime_class)
-        feasible = explain(admitted, runtime_class, nodes_of(store.snapshot), Policy()).feasible
+        feasible = explain(admitted, runtime_class, nodes_of(snapshot), Policy()).feasible
         has = ISOLATION_LEVELS.index(runtime_class.isolation or "none")
         may = rules.allows(runtime_class.name) and (
             not isolation or has >= ISOLATION_LEVELS.index(isolation)
@@ -270,12 +251,8 @@ def test_the_class_chosen_passes_explain_and_isolates_at_least_as_well_as_is_ask
             keys.append((-each.nodes, *amounts, runtime_class.name))
     assert keys == sorted(keys)
     assert [each.fits for each in found] == sorted((e.fits for e in found), reverse=True)
-    again = SnapshotStore()
-    again.replace_all(reversed(nodes), reversed(classes))
-    names = [each.runtime_class.name for each in found]
-    assert [
-        each.runtime_class.name for each in fit(pod, again.snapshot, Policy(), rules, isolation)
-    ] == names
+    again = fit(pod, snapshot_of(nodes[::-1], classes[::-1]), Policy(), rules, isolation)
+    assert [each.runtime_class for each in again] == [each.runtime_class for each in found]
 
 
 def fitting_webhook(*classes: Json, nodes: list[Node] | None = None, allowed: str = "*") -> Webhook:
@@ -302,22 +279,10 @@ def test_a_pod_that_asks_for_isolation_gets_the_best_class_and_all_that_it_gives
     pod = asking(" vm ")
     spec = fitting_webhook(VM, SANDBOX, CONFIDENTIAL).mutate(pod).applied_to(pod)["spec"]
     assert spec == {"runtimeClassName": "kata", "overhead": {"memory": "160Mi"}}
-
-
-@pytest.mark.parametrize(
-    ("pod", "allowed", "chosen"),
-    [
-        pytest.param(asking("confidential"), "*", "coco", id="fewer nodes, but the only one"),
-        pytest.param(asking("sandbox"), "*", "gvisor", id="least overhead"),
-        pytest.param(asking("sandbox"), "coco", "coco", id="allowed there"),
-        pytest.param(asking("none", nodeSelector={"k": "b"}), "coco,kata", "kata", id="its node"),
-    ],
-)
-def test_never_weaker_and_never_another_than_the_namespace_allows(
-    pod: Json, allowed: str, chosen: str
-) -> None:
-    webhook = fitting_webhook(VM, SANDBOX, CONFIDENTIAL, allowed=allowed)
-    assert webhook.mutate(pod).applied_to(pod)["spec"]["runtimeClassName"] == chosen
+    light = class_json({"isolation": "vm"}, "light")
+    assert fitting_webhook(VM, light).mutate(pod).applied_to(pod)["spec"] == {
+        "runtimeClassName": "light"
+    }
 
 
 def test_a_pod_that_asks_for_too_much_to_be_tried_keeps_no_thread_busy() -> None:
@@ -350,6 +315,9 @@ def test_where_nothing_fits_the_pod_is_refused_and_each_class_told() -> None:
         ' "gvisor": RuntimeClass "gvisor" is not allowed in namespace "default", which allows'
         ' "kata", "coco"; "kata": isolation vm, confidential is asked for'
     )
+    many = [class_json({"isolation": "vm"}, f"c{number}") for number in range(10)]
+    told = fitting_webhook(*many, nodes=[]).mutate(asking("vm")).message
+    assert (told.count("0/0 nodes"), told.endswith("; and 2 more")) == (8, True)
     answer = fitting_webhook(VM).mutate(asking("castle"))
     assert answer.message == (
         'pod rejected: isolation "castle" of annotation runtimeclass-extender/isolation'
@@ -365,6 +333,7 @@ def test_pods_that_ask_for_nothing_name_a_class_or_mirror_others_are_left_alone(
     plain: Json = {"spec": {}}
     for pod in (plain, mirror, named):
         assert webhook.mutate(pod).operations is None
+    assert Webhook(VM).mutate(asking("vm")).allowed, "fitted without the flag"
 
 
 def test_a_class_is_fitted_only_once_nodes_and_classes_are_known() -> None:
@@ -375,12 +344,19 @@ def test_a_class_is_fitted_only_once_nodes_and_classes_are_known() -> None:
 
 def test_what_a_class_has_given_a_pod_is_left_aside() -> None:
     """A pod that runs with one class may fit others, as it was before admission merged it."""
-    store = SnapshotStore()
-    kata = RuntimeClass("kata", "h", (("pool", "kata"),))
-    runc = RuntimeClass("runc", "h")
-    nodes = [Node("n0", {"pool": "kata"}), Node("n1")]
-    store.replace_all(nodes, [kata, runc])
-    merged = Pod(runtime_class_name="kata", node_selector={"pool": "kata"})
-    found = fit(merged, store.snapshot, Policy())
-    assert [(each.runtime_class.name, each.nodes) for each in found] == [("runc", 2), ("kata", 1)]
-    assert best(found) == found[0]
+    of_class, own = Toleration("a", "Exists"), Toleration("b", "Exists")
+    kata = RuntimeClass("kata", "h", (("pool", "kata"),), (of_class,))
+    nodes = [
+        Node("n0", {"pool": "kata"}),
+        Node("n1"),
+        Node("n2", taints=(Taint("a", "", "NoSchedule"),)),
+        *(Node(name, taints=(Taint("b", "", "NoSchedule"),)) for name in ("n3", "n4")),
+    ]
+    snapshot = snapshot_of(nodes, [kata, RuntimeClass("runc", "h")])
+    selector = {"pool": "kata"}
+    cases = (((of_class, own), {"runc": 4, "kata": 1}), ((own,), {"runc": 1, "kata": 1}))
+    for tolerations, fitting in cases:
+        merged = Pod(runtime_class_name="kata", node_selector=selector, tolerations=tolerations)
+        found = fit(merged, snapshot, Policy())
+        assert {each.runtime_class.name: each.nodes for each in found} == fitting
+        assert found[0].fits

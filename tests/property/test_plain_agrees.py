@@ -1,78 +1,100 @@
-"""The service and loadtest's plain version, written apart from each other, answer alike."""
+"""The service and the plain version, written apart from each other, answer alike."""
 
 import json
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
-from hypothesis import given, settings
+import pytest
+import yaml
+from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.cluster.snapshot_store import SnapshotStore
-from extender.http.app import create_app
-from extender.http.health import Health
-from extender.http.routing import Threads
-from extender.http.service import Service
-from extender.metrics import Metrics
-from extender.objects import Node, Pod, RuntimeClass
-from extender.refused_pods import RefusedPods
-from loadtest.plain import PlainApp
-from loadtest.plain_matching import PlainCluster, PlainExtender
-from tests.asking import Client
+from extender.model.objects import Node, Pod, RuntimeClass, Taint
+from extender.model.pod_needs import Toleration
+from extender.rules.node_checks import HandlerCheck, Policy
 from tests.json_objects import class_json, node_json, pod_json
+from tests.plain_extender import PlainCluster, PlainExtender
 from tests.property import strategies as some
+from tests.reviews import runtime_class
+from tests.services import client_over
+from tests.stores import node_of
+from tests.vectors_file import RECORDED, recorded
 
 Json = dict[str, Any]
 
-LAW = settings(max_examples=200, deadline=None)
+OS_LABEL = "kubernetes.io/os"
 
 
 class Pair:
     """The service and the plain version on one cluster."""
 
-    def __init__(self, nodes: list[Node], classes: list[RuntimeClass]) -> None:
-        store = SnapshotStore()
-        store.replace_all(nodes, classes)
-        health, refused = Health(lambda: store.snapshot), RefusedPods(lambda: 0.0)
-        self._service = Client(
-            create_app(Service(store, Metrics(), health, refused), Threads.of(1))
-        )
-        objects = [*map(node_json, nodes), *map(class_json, classes)]
-        self._plain = Client(PlainApp(PlainExtender(PlainCluster.of(objects))))
+    def __init__(
+        self,
+        nodes: list[Node],
+        classes: list[RuntimeClass],
+        policy: Policy,
+        items: Iterable[Json] | None = None,
+    ) -> None:
+        """items: the nodes as JSON, where they tell more than node_json does."""
+        self._service = client_over(nodes, classes, policy=policy)
+        known = map(node_json, nodes) if items is None else items
+        cluster = PlainCluster.of([*known, *map(class_json, classes)])
+        self._plain = PlainExtender(cluster, policy.handler_check.value, policy.kubelet_check.value)
 
-    def agree(self, verb: str, args: Json) -> None:
-        body = json.dumps(args).encode()
-        assert self._ask(self._service, verb, body) == self._ask(self._plain, verb, body)
+    def agree(self, verb: str, args: Json) -> Any:
+        """The answer of both, to JSON as kube-scheduler writes it and in another form."""
+        expected = getattr(self._plain, verb)(args)
+        for separators in ((",", ":"), (", ", ": ")):
+            response = self._service.post(f"/{verb}", json.dumps(args, separators=separators))
+            assert response.status_code == 200, response.data
+            assert response.json == expected
+            for item in (expected.get("Nodes") or {}).get("items", ()) if verb == "filter" else ():
+                # An object that passes is given back byte for byte.
+                assert json.dumps(item, separators=separators).encode() in response.data
+        return expected
 
-    @staticmethod
-    def _ask(client: Client, verb: str, body: bytes) -> Any:
-        response = client.post(f"/{verb}", data=body)
-        assert response.status_code == 200, response.data
-        return json.loads(response.data)
+
+#: The node that a pod is bound to, as one that is resized; "" for none.
+own_nodes = st.sampled_from([*[""] * 9, *some.NODE_NAMES, "stranger"])
 
 
-@LAW
-@given(some.node_lists, some.class_lists, some.pods, some.asked_names)
+def bound(pod: Pod, own: str) -> Json:
+    document = pod_json(pod)
+    document["spec"]["nodeName"] = own
+    return document
+
+
+@given(some.node_lists, some.class_lists, some.pods, some.asked_names, some.policies, own_nodes)
 def test_names_mode(
-    nodes: list[Node], classes: list[RuntimeClass], pod: Pod, asked: list[str]
+    nodes: list[Node],
+    classes: list[RuntimeClass],
+    pod: Pod,
+    asked: list[str],
+    policy: Policy,
+    own: str,
 ) -> None:
     """Names, known and unknown, once and twice: the same answers to filter and prioritize."""
-    pair = Pair(nodes, classes)
-    args = {"Pod": pod_json(pod), "Nodes": None, "NodeNames": asked}
+    pair = Pair(nodes, classes, policy)
+    args = {"Pod": bound(pod, own), "Nodes": None, "NodeNames": asked}
     pair.agree("filter", args)
     pair.agree("prioritize", args)
 
 
-@LAW
-@given(some.node_lists, some.class_lists, some.pods)
-def test_nodes_mode(nodes: list[Node], classes: list[RuntimeClass], pod: Pod) -> None:
+@given(some.node_lists, some.class_lists, some.pods, some.policies, own_nodes)
+def test_nodes_mode(
+    nodes: list[Node], classes: list[RuntimeClass], pod: Pod, policy: Policy, own: str
+) -> None:
     """Whole nodes, decided from the request: the same answers to filter and prioritize."""
-    pair = Pair([], classes)
+    pair = Pair([], classes, policy)
     items = list(map(node_json, nodes))
-    args = {"Pod": pod_json(pod), "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
+    whole = {"metadata": {}, "items": items}
+    args = {"Pod": bound(pod, own), "Nodes": whole, "NodeNames": None}
     pair.agree("filter", args)
     pair.agree("prioritize", args)
 
 
-@LAW
 @given(
     some.node_lists,
     some.class_lists,
@@ -82,6 +104,8 @@ def test_nodes_mode(nodes: list[Node], classes: list[RuntimeClass], pod: Pod) ->
         st.tuples(st.lists(st.uuids().map(str), max_size=3), st.integers(0, 3)),
     ),
     st.booleans(),
+    some.policies,
+    own_nodes,
 )
 def test_preempt(
     nodes: list[Node],
@@ -89,6 +113,8 @@ def test_preempt(
     pod: Pod,
     victims: dict[str, tuple[list[str], int]],
     whole_pods: bool,
+    policy: Policy,
+    own: str,
 ) -> None:
     """Victims by UID and as whole pods: the same nodes are left, with the same victims."""
     whole = {"spec": {"affinity": {"nodeAffinity": {}}, "overhead": {"cpu": "1"}}}
@@ -102,6 +128,126 @@ def test_preempt(
         }
         for name, (uids, violations) in victims.items()
     }
-    args: Json = {"Pod": pod_json(pod), "NodeNameToVictims": None, "NodeNameToMetaVictims": None}
+    args: Json = {"Pod": bound(pod, own), "NodeNameToVictims": None, "NodeNameToMetaVictims": None}
     args["NodeNameToVictims" if whole_pods else "NodeNameToMetaVictims"] = by_node
-    Pair(nodes, classes).agree("preempt", args)
+    Pair(nodes, classes, policy).agree("preempt", args)
+
+
+#: What a kubelet tells of itself; only two of its versions can be told apart by a verdict.
+kubelets = st.fixed_dictionaries(
+    {
+        "kubeletVersion": st.one_of(
+            st.integers(28, 37).map(lambda minor: f"v1.{minor}.2"),
+            st.sampled_from(["", "devel", "v1.31.14", "v1.32.9-gke.1548000"]),
+        ),
+        "operatingSystem": st.sampled_from(["linux", "windows", ""]),
+    }
+)
+features = st.sampled_from(
+    [None, {}, {"supplementalGroupsPolicy": True}, {"supplementalGroupsPolicy": False}]
+)
+system_labels = st.sampled_from([{}, *({OS_LABEL: each} for each in ("linux", "windows", ""))])
+resources = st.sampled_from(
+    [None, {}, *({"requests": {name: "1"}} for name in ("cpu", "hugepages-2Mi", "x.io/gpu"))]
+)
+
+
+@given(
+    st.lists(st.tuples(kubelets, features, system_labels), min_size=1, max_size=8),
+    some.pods,
+    resources,
+    some.policies,
+)
+def test_kubelets_of_all_versions_and_systems(
+    told: list[tuple[Json, Json | None, Json]], pod: Pod, resources: Json | None, policy: Policy
+) -> None:
+    """A pod is refused what its kubelet would reject, and for the same reason, in both modes."""
+    items: list[Json] = [
+        {
+            "kind": "Node",
+            "metadata": {"name": f"n{number}", "labels": labels},
+            "status": {"nodeInfo": info, "features": of_node},
+        }
+        for number, (info, of_node, labels) in enumerate(told)
+    ]
+    document = pod_json(replace(pod, runtime_class_name=""))
+    document["spec"]["resources"] = resources
+    pair = Pair(list(map(node_of, items)), [], policy, items)
+    names = [each["metadata"]["name"] for each in items]
+    pair.agree("filter", {"Pod": document, "Nodes": None, "NodeNames": names})
+    whole = {"metadata": {}, "items": items}
+    pair.agree("filter", {"Pod": document, "Nodes": whole, "NodeNames": None})
+
+
+@given(st.lists(st.integers(0, 400), max_size=500), st.integers(1, 400))
+def test_any_number_of_reasons_is_told_with_eight_details_at_most(
+    picks: list[int], shapes: int
+) -> None:
+    """Also with more shapes and reasons than a byte counts, each name has one right text."""
+    nodes = [Node(f"n{n}", taints=(Taint("t", str(n), "NoSchedule"),)) for n in range(shapes)]
+    runtime_class = RuntimeClass("c", "h", (), (Toleration("t", "Equal", "3"),))
+    pod = {"metadata": {"name": "p"}, "spec": {"runtimeClassName": "c"}}
+    args = {"Pod": pod, "Nodes": None, "NodeNames": [f"n{pick}" for pick in picks]}
+    refused = Pair(nodes, [runtime_class], Policy()).agree("filter", args)
+    texts = refused["FailedAndUnresolvableNodes"].values()
+    assert len({text for text in texts if "(" in text}) <= 8
+
+
+@lru_cache
+def recorded_pair() -> Pair:
+    """In the cluster that the recorded requests came from."""
+    files = (RECORDED / "scheduler-nodes").glob("*.json")
+    found = [json.loads(file.read_bytes()).get("Nodes") or {} for file in files]
+    items = {item["metadata"]["name"]: item for each in found for item in each.get("items", ())}
+    classes = yaml.safe_load_all((RECORDED / "runtimeclasses.yaml").read_text())
+    known = [{"kind": "Node", **item} for item in items.values()]
+    return Pair(list(map(node_of, known)), list(map(runtime_class, classes)), Policy(), known)
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
+@pytest.mark.parametrize("mode", ["scheduler-names", "scheduler-nodes"])
+def test_what_kube_scheduler_really_sent(mode: str, verb: str) -> None:
+    for parameters in recorded(mode, verb):
+        (body,) = parameters.values
+        assert isinstance(body, bytes)
+        assert recorded_pair().agree(verb, json.loads(body))
+
+
+SANDBOX = {"sandbox.example.com/runtime": "kata"}
+ONLY = {"key": "sandbox.example.com/only", "operator": "Exists"}
+
+#: (name, handler, scheduling)
+TEMPLATE_CLASSES: list[tuple[str, str, Json]] = [
+    ("anywhere", "kata", {}),
+    ("crun", "crun", {}),
+    ("kata", "kata", {"nodeSelector": SANDBOX, "tolerations": [ONLY]}),
+    ("untolerating", "crun", {"nodeSelector": SANDBOX}),
+]
+
+#: A pod's spec, and how many of four templates it passes.
+TEMPLATES: list[tuple[Json, int]] = [
+    ({}, 4),
+    *(({"runtimeClassName": name}, count) for name, count in (("kata", 1), ("untolerating", 1))),
+    ({"runtimeClassName": "anywhere", "tolerations": [{"operator": "Exists"}]}, 3),
+    ({"runtimeClassName": "crun"}, 3),
+    ({"hostUsers": False, "os": {"name": "linux"}}, 1),
+    ({"os": {"name": "windows"}}, 1),
+    ({"os": {"name": "linux"}}, 3),
+    ({"securityContext": {"supplementalGroupsPolicy": "Strict"}, "os": {"name": "linux"}}, 3),
+    ({"runtimeClassName": "gone"}, 0),
+]
+
+
+@pytest.mark.parametrize(("spec", "count"), TEMPLATES)
+def test_template_nodes_of_cluster_autoscaler(spec: Json, count: int) -> None:
+    """In no cluster: a copy of a group's node, or, of an empty group, what the cloud tells."""
+    nodes = json.loads((RECORDED / "cluster-autoscaler" / "nodes.json").read_text())
+    classes = [
+        runtime_class({"metadata": {"name": name}, "handler": handler, "scheduling": scheduling})
+        for name, handler, scheduling in TEMPLATE_CLASSES
+    ]
+    pod = {"metadata": {"namespace": "default", "name": "p"}, "spec": spec}
+    args = {"Pod": pod, "Nodes": nodes, "NodeNames": None}
+    found = Pair([], classes, Policy()).agree("filter", args)
+    assert len(found["Nodes"]["items"]) == count
+    Pair([], classes, Policy(HandlerCheck.STRICT)).agree("filter", args)

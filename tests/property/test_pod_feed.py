@@ -4,19 +4,19 @@ import json
 from collections import Counter
 from typing import Any, Final
 
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
-from msgspec import Raw
 
-from extender.cluster.pod_feed import PodFeed
+from extender.cluster.pod_and_namespace_feeds import PodFeed
 from extender.cluster.snapshot_store import SnapshotStore
-from extender.decoding.class_using_objects import RawPlacedPod, placed_pod_of
-from extender.decoding.decoder import decode
-from extender.metrics import PodsCollector
-from extender.objects import Handler, Node, RuntimeClass
-from extender.predicates.node_checks import Policy
-from extender.using_objects import PlacedPod
-from extender.verbs.placement import Placement, is_followed
+from extender.kubernetes.decoder import decode
+from extender.kubernetes.pods import RawPod, placed_pod_of
+from extender.model.objects import Handler, Node, RuntimeClass
+from extender.model.using_objects import PlacedPod, WaitingPod, WaitingPods
+from extender.rules.node_checks import Policy
+from extender.rules.pod_state import Placement, is_followed, wait_of
+from extender.verbs.metrics import PodsCollector
+from tests.stores import raw, store_of
 
 LABEL: Final = {"sandbox": "kata"}
 NODES: Final = [
@@ -36,16 +36,30 @@ specs = st.fixed_dictionaries(
     },
 )
 phases = st.sampled_from(["Pending", "Running", "Succeeded", "Failed"])
+conditions = st.lists(
+    st.fixed_dictionaries(
+        {
+            "type": st.sampled_from(["PodReadyToStartContainers", "PodScheduled"]),
+            "status": st.sampled_from(["True", "False"]),
+            "lastTransitionTime": TIMES,
+            "message": st.sampled_from(
+                ["", "1 Insufficient cpu", "1 node(s) didn't match Pod's node affinity/selector"]
+            ),
+        }
+    ),
+    max_size=2,
+)
 pods = st.builds(
-    lambda name, created, spec, phase: {
+    lambda name, created, spec, phase, told: {
         "metadata": {"name": name, "namespace": "d", "creationTimestamp": created or None},
         "spec": spec,
-        "status": {"phase": phase},
+        "status": {"phase": phase, "conditions": told},
     },
     st.sampled_from("abcdef"),
     TIMES,
     specs,
     phases,
+    conditions,
 )
 classes = st.lists(
     st.builds(
@@ -74,10 +88,6 @@ steps = st.lists(
 )
 
 
-def raw(pod: dict[str, Any]) -> Raw:
-    return Raw(json.dumps(pod).encode())
-
-
 def gauges(collector: PodsCollector) -> dict[tuple[str, ...], float]:
     """(metric, class, state or resource) → value, of those that are not 0."""
     return {
@@ -98,21 +108,29 @@ def recounted(found: list[PlacedPod], store: SnapshotStore) -> dict[tuple[str, .
         name = pod.runtime_class_name
         label = "<none>" if not name else name if name in known else "<unknown>"
         values["pods", label, placement.judge(pod)[0].value] += 1
+        if not pod.node:
+            values["pending_pods", label, wait_of(pod, known.get(name)).value] += 1
         memory = {"160Mi": 160 * 2**20, "1Gi": 2**30}.get(pod.overhead.get("memory", ""), 0)
         if pod.node and memory:
             values["overhead", label, "memory"] += memory
     return dict(values)
 
 
-@settings(max_examples=200, deadline=None)
+def of_kata(name: str) -> dict[str, Any]:
+    spec = {"runtimeClassName": "kata", "nodeName": "n1", "overhead": {"memory": "160Mi"}}
+    metadata = {"name": name, "namespace": "d"}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+
+
 @given(steps)
+@example([("list", [of_kata("a"), of_kata("b")])])
 def test_the_gauges_are_those_of_a_recount(happened: list[tuple[str, Any]]) -> None:
-    store = SnapshotStore()
-    store.replace_all(NODES, [])
+    store = store_of(NODES, [])
     feed = PodFeed(lambda: store.snapshot.runtime_classes)
     collector = PodsCollector(feed.groups, lambda: store.snapshot, Policy())
     there: dict[str, dict[str, Any]] = {}
     assert gauges(collector) == {}, "nothing is said before the first list"
+    assert feed.waiting() is None
     feed.begin()
     feed.commit()
     for what, value in happened:
@@ -129,9 +147,12 @@ def test_the_gauges_are_those_of_a_recount(happened: list[tuple[str, Any]]) -> N
             feed.change(raw(there.pop(value)), deleted=True)
         elif what == "classes":
             store.replace_runtime_classes(value)
-        feed.flush()
         found = [
-            placed_pod_of(decode(json.dumps(each).encode(), RawPlacedPod))
-            for each in there.values()
+            placed_pod_of(decode(json.dumps(each).encode(), RawPod)) for each in there.values()
         ]
         assert gauges(collector) == recounted(found, store)
+        assert feed.waiting() == WaitingPods.of(
+            WaitingPod(each.namespace, each.name, each.runtime_class_name)
+            for each in found
+            if each.runtime_class_name and not each.node and not each.finished
+        )

@@ -1,132 +1,49 @@
-"""Laws of preempt: its answer is a part of its question."""
+"""Victims in all forms and spellings; whom preempt keeps is in test_plain_agrees.py."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from extender import names
-from extender.names import NameRun
-from extender.objects import Node, Pod, RuntimeClass
-from extender.predicates.node_checks import Policy
-from extender.verbs.preempt import keeps_victims
-from extender.wire import bodies, preempt_bodies, victims
-from extender.wire.preempt_bodies import Keeps
+from extender.model import errors
+from extender.verbs import bodies, preempt
+from extender.verbs.filter import decode_args
 from tests.property import strategies as some
-from tests.property.test_filter_laws import POLICIES, snapshot_of
-from tests.property.test_filter_laws import ask as ask_filter
-
-LAW = settings(max_examples=200, deadline=None)
-
-asked_victims = st.dictionaries(
-    st.sampled_from([*some.NODE_NAMES, "stranger"]),
-    st.tuples(st.lists(st.sampled_from(["u1", "u2", "u3"]), max_size=3), st.integers(0, 5)),
-)
-
 
 #: How victims are sent.
 FORMS = ("whole pods", "by UID", "by UID, as Go writes it")
 
 
-def _body(asked: dict[str, tuple[list[str], int]], form: str) -> bytes:
-    if form == "by UID, as Go writes it":
-        return as_go_writes(
-            [
-                (name, {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": violations})
-                for name, (uids, violations) in sorted(asked.items())
-            ]
-        )
-    if form == "whole pods":
-        maps: dict[str, object] = {
-            "NodeNameToVictims": {
-                name: {
-                    "Pods": [{"metadata": {"uid": uid}} for uid in uids],
-                    "NumPDBViolations": violations,
-                }
-                for name, (uids, violations) in asked.items()
-            },
-            "NodeNameToMetaVictims": None,
-        }
-    else:
-        maps = {
-            "NodeNameToVictims": None,
-            "NodeNameToMetaVictims": {
-                name: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": violations}
-                for name, (uids, violations) in asked.items()
-            },
-        }
-    return json.dumps({"Pod": {}, **maps}).encode()
+def _body(nodes: int, form: str) -> bytes:
+    """A victim on each of so many nodes."""
+    pod = {"metadata": {"uid": "u"}} if form == "whole pods" else {"UID": "u"}
+    victims = {f"{n:06}": {"Pods": [pod], "NumPDBViolations": 0} for n in range(nodes)}
+    maps = (victims, None) if form == "whole pods" else (None, victims)
+    body = {"Pod": {}, "NodeNameToVictims": maps[0], "NodeNameToMetaVictims": maps[1]}
+    return json.dumps(body, separators=(",", ":") if "Go" in form else None).encode()
 
 
-def answered(body: bytes, keeps: Keeps | None = None) -> Any:
+def answered(body: bytes) -> Any:
     """The answer as JSON. Raises BadRequestError."""
-    chunks, _ = preempt_bodies.encode_kept(preempt_bodies.decode_preemption_args(body), keeps)
+    chunks, _ = preempt.encode_kept(preempt.decode_preemption_args(body), None)
     return json.loads(b"".join(chunks))
 
 
-@LAW
-@given(
-    some.node_lists,
-    some.class_lists,
-    some.pods,
-    asked_victims,
-    st.sampled_from(FORMS),
-    POLICIES,
-)
-def test_the_answer_is_the_question_for_the_nodes_the_filter_passes(
-    nodes: list[Node],
-    classes: list[RuntimeClass],
-    pod: Pod,
-    asked: dict[str, tuple[list[str], int]],
-    form: str,
-    policy: Policy,
-) -> None:
-    """answer ⊆ question, node by node and UID by UID, for exactly the nodes filter passes."""
-    snapshot = snapshot_of(nodes, classes)
-    runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
-
-    def keeps(run: NameRun) -> bytes:
-        return keeps_victims(pod, runtime_class, snapshot, run, policy)
-
-    answer = answered(_body(asked, form), keeps)
-    passing, _ = ask_filter(snapshot, pod, list(asked), policy)
-    assert answer == {
-        "NodeNameToMetaVictims": {
-            name: {
-                "Pods": [{"UID": uid} for uid in asked[name][0]],
-                "NumPDBViolations": asked[name][1],
-            }
-            for name in passing
-        }
-    }
-
-
-json_values = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.text(max_size=5)),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.dictionaries(
-            st.sampled_from(
-                [*("Pods", "pods", "UID", "uid", "NumPDBViolations", "metadata", "n1", "Pod")]
-            ),
-            inner,
-            max_size=3,
-        ),
-    ),
-    max_leaves=12,
+json_values = some.json_values(
+    st.integers(-5, 5) | st.text(max_size=5),
+    st.sampled_from(["Pods", "pods", "UID", "uid", "NumPDBViolations", "metadata", "n1", "Pod"]),
 )
 
 
-@LAW
 @given(json_values, st.sampled_from(["NodeNameToVictims", "NodeNameToMetaVictims"]))
 def test_no_null_is_ever_answered(value: object, form: str) -> None:
     """Whatever is sent: a readable answer without null, which panics kube-scheduler, or a 400."""
     body = json.dumps({"Pod": {}, form: value}).encode()
     try:
         answer = answered(body)
-    except bodies.BadRequestError:
+    except errors.BadRequestError:
         return
     for victims_of_node in answer["NodeNameToMetaVictims"].values():
         assert isinstance(victims_of_node["NumPDBViolations"], int)
@@ -138,28 +55,16 @@ def test_an_unknown_key_of_a_victim_is_ignored_and_int64_is_held() -> None:
     answer = answered((form % '"NumPDBViolations":1').encode())
     assert answer["NodeNameToMetaVictims"]["n"]["Pods"] == [{"UID": "x"}]
     too_many = (form % f'"NumPDBViolations":{2**70}').encode()
-    with pytest.raises(bodies.BadRequestError, match="NumPDBViolations"):
+    with pytest.raises(errors.BadRequestError, match="NumPDBViolations"):
         answered(too_many)
 
 
 #: What kube-scheduler may send with a whole pod that plays no part in which pod it is.
-REST_OF_A_POD: st.SearchStrategy[dict[str, object]] = st.fixed_dictionaries(
-    {},
-    optional={
-        "apiVersion": st.just("v1"),
-        "status": st.just({"phase": "Running"}),
-        "spec": st.fixed_dictionaries(
-            {},
-            optional={
-                "affinity": st.just({"nodeAffinity": {}}),
-                "overhead": st.just({"memory": "160Mi"}),
-                "tolerations": st.just([{"operator": "Exists"}, None]),
-                "containers": st.just([{"name": "c"}]),
-                "fieldOfANewerVersion": st.just([1, {"a": None}]),
-            },
-        ),
-    },
-)
+REST_OF_A_POD: Final[Any] = {
+    "apiVersion": "v1",
+    "status": {"phase": "Running"},
+    "spec": {"affinity": {}, "overhead": {"a": "1"}, "tolerations": [None], "newer": [{"a": 1}]},
+}
 
 
 def _spelt(data: st.DataObject, key: str) -> str:
@@ -172,7 +77,6 @@ def _with_strangers(data: st.DataObject, known: dict[str, object]) -> dict[str, 
     return {**more, **known} if data.draw(st.booleans()) else {**known, **more}
 
 
-@LAW
 @given(
     st.dictionaries(
         st.sampled_from(some.NODE_NAMES),
@@ -196,7 +100,7 @@ def test_victims_are_read_in_any_spelling_as_go_reads_them(
         if uid is None:
             return data.draw(st.sampled_from([None, {}]))
         if whole_pods:
-            return {**data.draw(REST_OF_A_POD), "metadata": {"uid": uid, "labels": {"a": "b"}}}
+            return {**REST_OF_A_POD, "metadata": {"uid": uid, "labels": {"a": "b"}}}
         return _with_strangers(data, {_spelt(data, "UID"): uid})
 
     by_node = {
@@ -233,55 +137,68 @@ def test_of_keys_that_differ_in_case_the_last_wins(order: tuple[str, str, str]) 
     assert answer["NodeNameToMetaVictims"]["n"]["Pods"] == [{"UID": "u2"}]
 
 
-def as_go_writes(pairs: list[tuple[str, dict[str, object]]]) -> bytes:
-    """A body of kube-scheduler; the same node may stand in it twice, which it never does."""
-    victims = ",".join(
-        f"{json.dumps(name)}:{json.dumps(each, separators=(',', ':'))}" for name, each in pairs
-    )
-    return (
-        '{"Pod":{},"NodeNameToVictims":null,"NodeNameToMetaVictims":{' + victims + "}}"
-    ).encode()
+def test_a_pod_of_any_language_is_read_as_the_filter_has_read_it() -> None:
+    pod = '{"metadata":{"name":"web-1","annotations":{"a":"é"}}}'.encode()
+    args = decode_args(b'{"Pod":%b,"Nodes":null,"NodeNames":["n"]}' % pod)
+    victims = b'"NodeNameToVictims":null,"NodeNameToMetaVictims":{}'
+    body = b'{"Pod":%b,%b}' % (pod, victims)
+    assert preempt.decode_preemption_args(body).pod == args.pod
 
 
-#: Texts in which one node's victims seem to end.
-_ENDS = st.sampled_from(["a", "b", '},"', '}],"x":{', "\\", '"', "é"])
-
-
-@LAW
-@given(
-    st.lists(
-        st.tuples(
-            st.lists(_ENDS, max_size=3).map("".join),
-            st.fixed_dictionaries(
-                {
-                    "Pods": st.lists(
-                        st.fixed_dictionaries({"UID": st.lists(_ENDS, max_size=3).map("".join)}),
-                        max_size=3,
-                    ),
-                    "NumPDBViolations": st.integers(0, 3),
-                },
-                optional={"Newer": st.none(), "numpdbviolations": st.just(7)},
-            ),
-        ),
-        max_size=8,
-    ),
-    st.integers(0, 60),
-    st.sampled_from([b"", b"}", b",", b'"']),
-)
-def test_victims_in_slices_are_what_they_are_in_one_piece(
-    pairs: list[tuple[str, dict[str, object]]], size: int, junk: bytes
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("count", [50, 51])
+def test_no_form_may_have_more_nodes(
+    form: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever the slices are cut, whatever the names look like, and with a byte too many."""
-    body = as_go_writes(pairs)
-    body = body[:-2] + junk + body[-2:]
-    results = []
-    for each in (size, 10**9):
-        with pytest.MonkeyPatch.context() as patch:
-            # Without the compiled part all victims are decoded.
-            patch.setattr(names, "_engine", names.PythonEngine())
-            patch.setattr(victims, "SLICE", each)
-            try:
-                results.append(answered(body))
-            except bodies.BadRequestError:
-                results.append(None)
-    assert results[0] == results[1]
+    monkeypatch.setattr(preempt, "MAX_CANDIDATES", 50)
+    body = _body(count, form)
+    if count <= 50:
+        assert len(answered(body)["NodeNameToMetaVictims"]) == count
+    else:
+        with pytest.raises(errors.BadRequestError, match="more than 50 nodes"):
+            answered(body)
+
+
+@pytest.mark.parametrize("form", ["NodeNameToVictims", "NodeNameToMetaVictims"])
+def test_victims_are_refused_before_too_many_values_are_made_of_them(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preempt, "_MAX_VALUES", 20)
+    pods = "{}," * 20 + "{}"
+    body = '{"Pod":{},"%s":{"n":{"Pods":[%s]}}}'
+    assert answered((body % (form, pods)).encode())
+    with pytest.raises(errors.BadRequestError, match=f"{form}: more than 20 values"):
+        answered((body % (form, pods + ",{}")).encode())
+
+
+@pytest.mark.parametrize("commas", [100, 101])
+def test_longer_victims_may_have_a_value_for_ten_bytes(
+    commas: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preempt, "_MAX_VALUES", 20)
+    victims = '{"n":{"pods":[],"x":[%s],"y":"' % ("0," * (commas - 2) + "0")
+    victims += "p" * (1000 - len(victims) - len('"}}')) + '"}}'
+    body = f'{{"Pod":{{}},"NodeNameToVictims":{victims}}}'.encode()
+    if commas <= 100:
+        assert answered(body)
+    else:
+        with pytest.raises(errors.BadRequestError, match="more than 100 values"):
+            answered(body)
+
+
+def test_whole_pods_are_fewer_than_uids_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preempt, "_MAX_PODS", 2)
+    body = '{"Pod":{},"NodeNameTo%sVictims":{"n":{"pods":[%s]},"m":{"pods":[{}]}}}'
+    assert answered((body % ("", "{}")).encode())
+    assert answered((body % ("Meta", "{},{}")).encode())
+    with pytest.raises(errors.BadRequestError, match="NodeNameToVictims: more than 2 pods"):
+        answered((body % ("", "{},{}")).encode())
+
+
+def test_whole_pods_in_any_spelling_may_be_as_long_as_kube_scheduler_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bodies, "MAX_OTHER_BYTES", 10)
+    victims = b'{"n":{"pods":[{"metadata":{"uid":"u"}}]}}'
+    answer = answered(b'{"Pod":{},"NodeNameToVictims":%b,"NodeNameToMetaVictims":null}' % victims)
+    assert answer["NodeNameToMetaVictims"]["n"]["Pods"] == [{"UID": "u"}]

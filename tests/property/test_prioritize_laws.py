@@ -3,22 +3,18 @@
 import json
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.objects import HARD_EFFECTS, Handler, Node, RuntimeClass, Taint, Toleration
-from extender.predicates.node_checks import HandlerCheck
-from extender.snapshot import Snapshot
-from extender.verbs.prioritize import MAX_SCORE, Preferences
-from extender.wire import bodies
-from extender.wire import filter_bodies as wire
-from tests import naive
+from extender.cluster.snapshot_store import SnapshotStore
+from extender.model.objects import HARD_EFFECTS, Handler, Node, RuntimeClass, Taint
+from extender.model.pod_needs import Toleration
+from extender.rules.node_checks import HandlerCheck
+from extender.rules.snapshot import Snapshot
+from extender.verbs import bodies
+from extender.verbs.prioritize import Preferences, encode_scores
 from tests.property import strategies as some
-from tests.property.test_filter_laws import snapshot_of
-from tests.stores import replace_nodes
-
-CHECKS = st.sampled_from(list(HandlerCheck))
-LAW = settings(max_examples=200, deadline=None)
+from tests.stores import replace_nodes, snapshot_of
 
 CONDITION_KEYS = (
     "node.kubernetes.io/not-ready",
@@ -38,52 +34,6 @@ def ask(
     return dict(zip(names, scores.scores, strict=True))
 
 
-def _is_lasting(taint: Taint) -> bool:
-    return taint.effect in HARD_EFFECTS and not taint.key.startswith("node.kubernetes.io/")
-
-
-def naive_sets(
-    node: Node, classes: list[RuntimeClass], check: HandlerCheck
-) -> set[tuple[object, ...]]:
-    """Semantics §4: the constraint sets of the classes a node serves."""
-    found: set[tuple[object, ...]] = set()
-    lasting = [taint for taint in node.taints if _is_lasting(taint)]
-    handlers = {each.name for each in node.handlers}
-    for each in classes:
-        selects = all(node.labels.get(k) == v for k, v in each.node_selector)
-        tolerates = all(any(naive.tolerates(t, x) for t in each.tolerations) for x in lasting)
-        reported = each.handler in handlers or (node.is_docker and each.handler == "docker")
-        runs = check is HandlerCheck.OFF or reported
-        if not handlers and check is HandlerCheck.AUTO:
-            runs = True
-        if selects and tolerates and runs and (each.node_selector or lasting):
-            found.add((each.node_selector, frozenset(each.tolerations)))
-    return found
-
-
-@LAW
-@given(some.node_lists, some.class_lists, some.asked_names, CHECKS, st.data())
-def test_scores_are_what_the_rule_says(
-    nodes: list[Node],
-    classes: list[RuntimeClass],
-    asked: list[str],
-    check: HandlerCheck,
-    data: st.DataObject,
-) -> None:
-    """score = 10 // (1 + cost - smallest cost among the known nodes); unknown nodes 0."""
-    own = data.draw(st.sampled_from([None, *classes]))
-    snapshot = snapshot_of(nodes, classes)
-    scores = ask(snapshot, own and snapshot.runtime_classes[own.name], asked, check)
-    known = {node.name: node for node in nodes if node.name in asked}
-    own_set = {(own.node_selector, frozenset(own.tolerations))} if own else set()
-    costs = {name: len(naive_sets(node, classes, check) - own_set) for name, node in known.items()}
-    least = min(costs.values(), default=0)
-    assert scores == {
-        name: MAX_SCORE // (1 + costs[name] - least) if name in known else 0 for name in asked
-    }
-
-
-@LAW
 @given(some.node_lists, some.class_lists, some.asked_names, st.data())
 def test_toleration_seconds_change_no_score(
     nodes: list[Node], classes: list[RuntimeClass], asked: list[str], data: st.DataObject
@@ -108,7 +58,6 @@ def test_toleration_seconds_change_no_score(
     assert scores(timed) == scores([*classes, *twins])
 
 
-@LAW
 @given(some.node_lists, some.class_lists, some.asked_names, st.data())
 def test_the_answer_leaves_the_ranking_as_it_is(
     nodes: list[Node], classes: list[RuntimeClass], asked: list[str], data: st.DataObject
@@ -120,7 +69,7 @@ def test_the_answer_leaves_the_ranking_as_it_is(
     """
     run = bodies.run_of(asked)
     scores = Preferences(HandlerCheck.AUTO).scores(None, snapshot_of(nodes, classes), run)
-    answer = json.loads(b"".join(wire.encode_scores(run, scores.above_lowest)))
+    answer = json.loads(b"".join(encode_scores(run, scores.above_lowest)))
     assert all(set(entry) == {"Host", "Score"} for entry in answer)
     lowest = min(scores.scores, default=0)
     assert [(entry["Host"], entry["Score"]) for entry in answer] == [
@@ -142,30 +91,6 @@ def test_the_answer_leaves_the_ranking_as_it_is(
         ]
 
     assert ranked(sent) == ranked(full)
-
-
-@LAW
-@given(some.node_lists, some.class_lists, CHECKS)
-def test_a_node_that_serves_more_constraint_sets_never_scores_higher(
-    nodes: list[Node], classes: list[RuntimeClass], check: HandlerCheck
-) -> None:
-    scores = ask(snapshot_of(nodes, classes), None, [node.name for node in nodes], check)
-    serves = {node.name: len(naive_sets(node, classes, check)) for node in nodes}
-    for a in serves:
-        for b in serves:
-            assert serves[a] <= serves[b] or scores[a] <= scores[b]
-
-
-@LAW
-@given(some.node_lists, some.class_lists.filter(bool), CHECKS)
-def test_a_second_class_with_the_same_constraints_changes_no_score(
-    nodes: list[Node], classes: list[RuntimeClass], check: HandlerCheck
-) -> None:
-    names = [node.name for node in nodes]
-    twin = replace(classes[0], name="twin")
-    assert ask(snapshot_of(nodes, classes), None, names, check) == ask(
-        snapshot_of(nodes, [*classes, twin]), None, names, check
-    )
 
 
 def test_nodes_that_serve_more_classes_than_a_byte_counts_are_scored_alike() -> None:
@@ -201,8 +126,7 @@ def test_of_classes_that_ask_for_the_same_one_that_runs_is_enough_to_serve_their
         assert ask(snapshot, each, names, HandlerCheck.AUTO) == dict.fromkeys(names, 10)
 
 
-@LAW
-@given(some.node_lists, some.class_lists, CHECKS, st.data())
+@given(some.node_lists, some.class_lists, some.checks, st.data())
 def test_a_soft_or_condition_taint_changes_no_score(
     nodes: list[Node], classes: list[RuntimeClass], check: HandlerCheck, data: st.DataObject
 ) -> None:
@@ -220,27 +144,11 @@ def test_a_soft_or_condition_taint_changes_no_score(
     )
 
 
-@LAW
-@given(some.node_lists, some.class_lists, CHECKS, st.data())
-def test_both_wire_modes_give_the_same_scores(
-    nodes: list[Node], classes: list[RuntimeClass], check: HandlerCheck, data: st.DataObject
-) -> None:
-    snapshot = snapshot_of(nodes, classes)
-    own = data.draw(st.sampled_from([None, *snapshot.runtime_classes.values()]))
-    preferences = Preferences(check)
-    names = bodies.run_of([node.name for node in nodes])
-    by_name = preferences.scores(own, snapshot, names)
-    assert by_name.scores == preferences.scores_of_nodes(own, snapshot, nodes).scores
-
-
-@LAW
-@given(st.lists(st.tuples(some.node_lists, some.class_lists), min_size=2, max_size=4), CHECKS)
+@given(st.lists(st.tuples(some.node_lists, some.class_lists), min_size=2, max_size=4), some.checks)
 def test_what_is_remembered_of_one_snapshot_is_not_told_of_another(
     states: list[tuple[list[Node], list[RuntimeClass]]], check: HandlerCheck
 ) -> None:
     """One Preferences over a changing cluster scores as a fresh one would each time."""
-    from extender.cluster.snapshot_store import SnapshotStore
-
     store, preferences = SnapshotStore(), Preferences(check)
     for nodes, classes in states:
         replace_nodes(store, nodes)
@@ -252,8 +160,6 @@ def test_what_is_remembered_of_one_snapshot_is_not_told_of_another(
 
 def test_nothing_is_remembered_of_shapes_that_were_numbered_anew() -> None:
     """Of 200 shapes half are gone, and the others get their numbers."""
-    from extender.cluster.snapshot_store import SnapshotStore
-
     everything = (Toleration("", "Exists"),)
     classes = [RuntimeClass("kata", "kata", (("kata", "true"),), everything)]
     nodes = [

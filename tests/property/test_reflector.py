@@ -4,17 +4,20 @@ import contextlib
 import json
 import tempfile
 import threading
-from itertools import pairwise
+from collections import deque
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.cluster.watch_events import EventStream
-from extender.snapshot import Snapshot
+from extender.cluster.api.objects import INITIAL_EVENTS_END, EventStream
+from extender.rules.snapshot import Snapshot
 from tests.fakes.apiserver import NODES, FakeApiServer, Fault, node
 from tests.fakes.following import config_for, following
+from tests.processes import until
+from tests.property import strategies as some
 
 NAMES = ["a", "b", "c", "d", "e"]
 SECONDS = 20.0
@@ -56,7 +59,6 @@ def labels_of(snapshot: Snapshot) -> dict[str, Any]:
     return {name.decode(): json.loads(snapshot.labels[name]) for name in snapshot.nodes}
 
 
-@settings(max_examples=120, deadline=None)
 @given(
     before=st.lists(changes, max_size=6),
     during=st.lists(st.tuples(changes, st.booleans()), max_size=12),
@@ -99,14 +101,73 @@ def test_any_events_cut_anywhere_end_with_the_store_as_the_server(
             catch_up()
 
 
-documents = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
+def in_chunks(data: bytes, starts: set[int]) -> tuple[bytes, list[int]]:
+    """The data in chunks that begin at these places, and where in it each line has ended."""
+    wire, ends = b"", []
+    for start, end in pairwise(sorted({0, len(data), *starts})):
+        wire += b"%x\r\n" % (end - start)
+        ends += [len(wire) + at + 1 for at, byte in enumerate(data[start:end]) if byte == ord("\n")]
+        wire += data[start:end] + b"\r\n"
+    return wire, ends
+
+
+@given(
+    events=st.lists(
+        st.tuples(st.sampled_from(NAMES), st.integers(0, 9), st.sampled_from([0, 5000, 30_000])),
+        min_size=1,
+        max_size=4,
+    ),
+    watch_list=st.booleans(),
+    chunk_a_line=st.booleans(),
+    chunks=st.lists(st.integers(1, 100_000), max_size=3),
+    pieces=st.lists(st.integers(1, 100_000), max_size=6),
+    last=st.integers(0, 3),
+    more=st.integers(0, 8),
 )
+def test_what_is_complete_is_applied_whatever_follows_it_or_does_not(
+    events: list[tuple[str, int, int]],
+    watch_list: bool,
+    chunk_a_line: bool,
+    chunks: list[int],
+    pieces: list[int],
+    last: int,
+    more: int,
+) -> None:
+    """For all events, cut into any chunks and these into any pieces: once the line break of an
+    event has been sent, it is applied, though nothing comes after some bytes more, or none.
+    """
+    lines = []
+    if watch_list:
+        metadata = {"resourceVersion": "9", "annotations": {INITIAL_EVENTS_END: "true"}}
+        lines.append({"type": "BOOKMARK", "object": {"kind": "Node", "metadata": metadata}})
+    for version, (name, value, size) in enumerate(events, 10):
+        changed = node(name, {"k": str(value)}, padding="{}" * (size // 2))
+        changed["metadata"]["resourceVersion"] = str(version)
+        lines.append({"type": "MODIFIED", "object": changed})
+    texts = [json.dumps(line).encode() + b"\n" for line in lines]
+    data = b"".join(texts)
+    starts = {start % len(data) for start in chunks}
+    if chunk_a_line:
+        starts |= set(accumulate(map(len, texts)))
+    wire, ends = in_chunks(data, starts)
+    complete = last % len(events) + 1
+    end = min(ends[complete - 1 + watch_list] + more, len(wire))
+    cuts = sorted({0, end, *(cut % end for cut in pieces)})
+    sent = [{"wire": wire[start:stop]} for start, stop in pairwise(cuts)]
+    with FakeApiServer() as server, tempfile.TemporaryDirectory() as folder:
+        empty = {"kind": "NodeList", "metadata": {"resourceVersion": "9"}, "items": []}
+        watch = {"watch": sent, "end": "hang"}
+        server.scripts[NODES] = deque([watch] if watch_list else [{"json": empty}, watch])
+        config = config_for(server, Path(folder))
+        with following(config, nodes=True, watch_list=watch_list) as run:
+            until(lambda: run.list_watch.resource_version == str(9 + complete))
+            expected = {name: {"k": str(value)} for name, value, _ in events[:complete]}
+            until(lambda: labels_of(run.store.snapshot) == expected)
 
 
-@settings(max_examples=200, deadline=None)
+documents = some.json_values(st.integers() | st.text(), st.text(), most=8)
+
+
 @given(
     objects=st.lists(documents, max_size=5),
     breaks=st.lists(st.sampled_from([b"\n", b"", b"\r\n", b"\n\n"]), min_size=5, max_size=5),

@@ -5,28 +5,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cluster.snapshot_store import SnapshotStore
-from extender.names import NameRun
-from extender.objects import (
+from extender.model.objects import (
     ClassRules,
     Handler,
     Node,
-    Pod,
     RuntimeClass,
     SelectorRequirement,
     SelectorTerm,
     Taint,
-    Toleration,
 )
-from extender.predicates.node_checks import Policy
-from extender.predicates.shape_parts import Wanted
-from extender.reasons import UNKNOWN_NODE
-from extender.shape import Shape, shape_of
-from extender.snapshot import Snapshot
-from extender.verbs.filter import match_names
+from extender.rules.node_shape import Shape, Wanted
+from extender.rules.snapshot import Snapshot
 from tests.stores import change_nodes, replace_nodes
 
 #: Enough for a change of two to be one of few, after which dictionaries are used again.
@@ -101,7 +94,6 @@ History = list[tuple[tuple[str, list[object]], bool]]
 histories = st.lists(st.tuples(steps, st.booleans()), max_size=12)
 
 
-@settings(max_examples=200, deadline=None)
 @given(history=histories)
 def test_snapshots_are_right_when_made_and_never_change(history: History) -> None:
     """For all histories, whichever snapshots are kept: each stays what it was, and the newest
@@ -109,45 +101,12 @@ def test_snapshots_are_right_when_made_and_never_change(history: History) -> Non
     follow(history)
 
 
-@settings(max_examples=200, deadline=None)
 @given(history=histories)
 def test_the_same_holds_where_shapes_are_numbered_anew(history: History) -> None:
     """Shapes that no node has are dropped as soon as half of them are unused, however few."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("extender.cluster.shape_ids.MIN_SHAPES", 1)
+        patch.setattr("extender.cluster.snapshot_store.MIN_SHAPES", 1)
         follow(history)
-
-
-def test_shapes_are_dropped_when_most_of_many_nodes_are_gone() -> None:
-    """With 200 shapes in use, some time after there have been 400 different ones."""
-
-    def tainted(name: str, value: int) -> Node:
-        return Node(name, {"k": str(value)}, (Taint("t", str(value), "NoSchedule"),))
-
-    store = SnapshotStore()
-    many = [tainted(f"n{number}", number) for number in range(200)]
-    replace_nodes(store, many)
-    store.replace_runtime_classes([RuntimeClass("c", "h")])
-    before = store.snapshot
-    change_nodes(store, (), [each.name for each in many[20:-1]])
-    for value in range(1000, 1250):
-        change_nodes(store, [tainted("n7", value)], ())
-    snapshot = store.snapshot
-    assert len(snapshot.shapes) < 200
-    assert snapshot.shape(b"n7") == shape_of(tainted("n7", 1249), ())
-    for each in (*many[:7], *many[8:20], many[199]):
-        assert snapshot.shape(each.name.encode()) == shape_of(each, ())
-    tolerant = Pod("", "p", "", "c", tolerations=(Toleration("t", "", "1249"),))
-    names = NameRun.of([b"n7", b"n199", b"n100"])
-    found = match_names(tolerant, snapshot.runtime_classes["c"], snapshot, names, Policy())
-    reasons = [found.reasons[code] for code in found.codes]
-    assert [reason.text if reason else None for reason in reasons] == [
-        None,
-        'nodes don\'t match RuntimeClass "c" (untolerated taint t=199:NoSchedule)',
-        UNKNOWN_NODE.text,
-    ]
-    # Who still has the old snapshot finds in it what was there.
-    assert all(before.shape(each.name.encode()) == shape_of(each, ()) for each in many)
 
 
 def follow(history: History) -> None:

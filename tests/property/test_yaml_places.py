@@ -7,9 +7,11 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
-from extender.cluster.file_objects import FileObject, read_objects
-from extender.cluster.yaml_places import Lines, Path, decoded, placed_documents
+from extender.cluster.file_objects import FileObject, GivenFile, read_objects
+from extender.cluster.manifest_objects import FieldPath
+from tests.cases_file import cases
 
 KEYS = st.sampled_from(["a", "b", "spec", "x.example/y", "é😀", "1", "true", "- odd: #"])
 
@@ -43,7 +45,13 @@ def numbered(value: Any, prefix: str) -> Any:
     return fill(value)
 
 
-def leaves(value: Any, path: Path = ()) -> dict[str, Path]:
+def line_of(text: bytes, number: int, path: FieldPath) -> int:
+    """The line of a value in a document of a file."""
+    each = FileObject(number, (), "", "", Raw(b"{}"))
+    return GivenFile("x", text, [each]).lines([(each, path)])[number, path]
+
+
+def leaves(value: Any, path: FieldPath = ()) -> dict[str, FieldPath]:
     if isinstance(value, str):
         return {value: path}
     steps = value.items() if isinstance(value, dict) else enumerate(value)
@@ -70,27 +78,18 @@ def test_a_leaf_is_in_the_line_where_its_word_stands(
         text = yaml.safe_dump(tree, default_flow_style=flow, allow_unicode=True, width=40)
         texts.append("# a comment: [\n" * comments + text)
     whole = "---\n".join(texts).replace("\n", end)
-    text = decoded(whole.encode(encoding))
-    line_of = Lines(text)
-    placed = dict(placed_documents(text, dict.fromkeys(range(len(trees_)))))
-    assert placed.keys() == set(range(len(trees_)))
     lines = whole.split(end)
     for number, tree in enumerate(trees_):
         for word, path in leaves(tree).items():
-            found = placed[number].at(path)
-            assert found is not None
-            assert word in lines[line_of(found.start) - 1]
-            assert word in text[found.start : found.end]
+            assert word in lines[line_of(whole.encode(encoding), number, path) - 1]
 
 
 @given(documents)
 def test_what_is_not_there_is_where_it_would_stand(document: Any) -> None:
     tree = numbered(document, "d")
-    text = yaml.safe_dump(tree)
-    (_, root), *_ = placed_documents(text, {0: None})
+    text = yaml.safe_dump(tree).encode()
     for path in leaves(tree).values():
-        assert root.nearest((*path, "more", 3)) is root.at(path)
-        assert root.at((*path, "more")) is None
+        assert line_of(text, 0, (*path, "more", 3)) == line_of(text, 0, path)
 
 
 ANCHORS = """\
@@ -114,31 +113,24 @@ containers:
 - {
     "name": "x"              # 19
   }
+---
+a: &a {x: 1}                 # 22
+b: &b {x: 2,
+       y: 2}                 # 24
+c:
+  x: 3
+  <<: [*a, *b]
+  y: 4                       # 28
 """
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
-@pytest.mark.parametrize(
-    ("document", "path", "line"),
-    [
-        pytest.param(0, (), 2, id="a document begins with its first key"),
-        pytest.param(0, ("spec",), 6, id="a key"),
-        pytest.param(0, ("spec", "runtimeClassName"), 3, id="what is merged stands where it is"),
-        pytest.param(0, ("spec", "hostUsers"), 8, id="beside what is merged"),
-        pytest.param(0, ("spec", "nodeSelector", "zone"), 10, id="own before merged"),
-        pytest.param(1, ("spec",), 13, id="with an anchor"),
-        pytest.param(1, ("copy",), 15, id="an alias itself"),
-        pytest.param(1, ("copy", "runtimeClassName"), 14, id="within an alias"),
-        pytest.param(1, ("containers", 0, "name"), 17, id="a word by an alias"),
-        pytest.param(1, ("containers", 1, "name"), 19, id="in brackets over lines"),
-    ],
-)
-def test_anchors_and_merges_lead_to_the_text(
-    document: int, path: Path, line: int, end: str
+@cases
+def test_a_value_of_an_alias_or_a_merge_is_where_these_stand(
+    document: int, path: FieldPath, line: int, end: str
 ) -> None:
-    text = ANCHORS.replace("\n", end)
-    placed = dict(placed_documents(text, {0: None, 1: None}))
-    assert Lines(text)(placed[document].nearest(path).begin) == line
+    text = ANCHORS.replace("\n", end).encode()
+    assert line_of(text, document, tuple(path)) == line
 
 
 def test_json_with_escapes_that_yaml_lacks_has_lines_too() -> None:
@@ -149,9 +141,7 @@ def test_json_with_escapes_that_yaml_lacks_has_lines_too() -> None:
 
 
 @given(st.integers(0, 5), st.integers(1, 6), st.booleans())
-def test_of_a_list_only_the_elements_asked_for_are_kept(
-    wanted: int, count: int, as_json: bool
-) -> None:
+def test_an_element_of_a_list_has_its_own_line(wanted: int, count: int, as_json: bool) -> None:
     items = [
         {"kind": "Pod", "metadata": {"name": f"p{index}"}, "spec": {"runtimeClassName": "kata"}}
         for index in range(count)
@@ -164,14 +154,3 @@ def test_of_a_list_only_the_elements_asked_for_are_kept(
     lines = file.lines((each, ("metadata", "name")) for each in asked)
     for (_, path), line in lines.items():
         assert f"p{path[1]}" in text.splitlines()[line - 1]
-    (_, root), *_ = placed_documents(text, {0: {wanted}})
-    for index in range(count):
-        kept = root.at(("items", index, "kind"))
-        assert (kept is not None) is (index == wanted)
-
-
-def test_an_alias_bomb_is_refused_before_its_places_are_looked_for() -> None:
-    levels = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
-    text = f"a0: &a0 [x, x]\n{levels}"
-    (_, root), *_ = placed_documents(text, {0: None})
-    assert root.at(("a11", 8, 8)) is not None

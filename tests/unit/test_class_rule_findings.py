@@ -5,26 +5,20 @@ from typing import Any
 
 import pytest
 
-from extender.checks.classes_and_nodes import check_classes
-from extender.cluster.snapshot_store import SnapshotStore
-from extender.objects import Node, Pod, RuntimeClass
-from extender.predicates.node_checks import HandlerCheck, Policy
-from extender.snapshot import Snapshot
-from extender.verbs.class_nodes import Support
-from extender.verbs.explain.candidate_nodes import nodes_of
-from extender.verbs.explain.explanation import Explanation, explain
+from extender.explain.explanation import Explanation, explain
+from extender.lint.registry import check_classes
+from extender.model.objects import Node, Pod, RuntimeClass
+from extender.rules.class_nodes import Support
+from extender.rules.node_checks import HandlerCheck, Policy
+from extender.rules.pools import nodes_of
+from tests.cases_file import cases
 from tests.property.test_class_rules import rules_class
+from tests.stores import snapshot_of
 
 NODES = [
     Node("n0", {"zone": "a"}, conditions=frozenset({("KataReady", "True")})),
     Node("n1", {"zone": "b"}, conditions=frozenset({("KataReady", "False")})),
 ]
-
-
-def snapshot_of(*classes: RuntimeClass, nodes: list[Node] = NODES) -> Snapshot:
-    store = SnapshotStore()
-    store.replace_all(nodes, classes)
-    return store.snapshot
 
 
 def terms(*values: str, key: str = "zone") -> str:
@@ -33,7 +27,7 @@ def terms(*values: str, key: str = "zone") -> str:
 
 
 def explained(runtime_class: RuntimeClass, pod: Pod) -> Explanation:
-    snapshot = snapshot_of(runtime_class)
+    snapshot = snapshot_of(NODES, [runtime_class])
     return explain(pod, runtime_class, nodes_of(snapshot), Policy())
 
 
@@ -90,33 +84,15 @@ def test_what_the_class_says_is_the_class_to_blame_for(
 
 
 def checks_of(*classes: RuntimeClass, nodes: list[Node] = NODES) -> dict[str, str]:
-    snapshot = snapshot_of(*classes, nodes=nodes)
-    found = check_classes(snapshot, Support(HandlerCheck.AUTO), Policy())
+    found = check_classes(snapshot_of(nodes, classes), Support(HandlerCheck.AUTO), Policy())
     return {each.check: each.what for each in found}
 
 
-@pytest.mark.parametrize(
-    ("annotations", "check", "words"),
-    [
-        ({"node-selector-terms": "{"}, "unreadable-annotation", "node-selector-terms"),
-        ({"node-conditions": "=True"}, "unreadable-annotation", "neither TYPE nor TYPE=STATUS"),
-        ({"unsupported": "hostNetwrok"}, "unreadable-annotation", 'unknown word "hostNetwrok"'),
-        ({"isolation": "castle"}, "unreadable-annotation", '"castle" is none of none, sandbox'),
-        ({"node-selector-terms": "[{}]"}, "unreadable-term", "it has no requirement"),
-        (
-            {"node-selector-terms": terms("not a value")},
-            "unreadable-term",
-            '"not a value" is no label value',
-        ),
-        ({"node-selector-terms": terms("a", "c")}, "term-without-node", "term 1"),
-        ({"node-conditions": "GpuHealthy"}, "missing-condition", "GpuHealthy=True"),
-        ({"node-conditions": "KataReady=Unknown"}, "missing-condition", "KataReady=Unknown"),
-    ],
-)
+@cases
 def test_every_mistake_in_an_annotation_is_found(
-    annotations: dict[str, str], check: str, words: str
+    annotation: str, value: str, check: str, words: str
 ) -> None:
-    assert words in checks_of(rules_class("c", annotations))[check]
+    assert words in checks_of(rules_class("c", {annotation: value}))[check]
 
 
 def test_sound_annotations_are_no_finding() -> None:
@@ -134,14 +110,6 @@ def test_sound_annotations_are_no_finding() -> None:
 def test_terms_on_labels_that_a_node_may_give_itself_are_worth_a_warning() -> None:
     found = checks_of(rules_class("c", {"node-selector-terms": terms("a")}))
     assert "selects nodes by zone alone" in found["self-set-label"]
-
-
-def test_classes_that_differ_in_nothing_are_told() -> None:
-    twins = [rules_class(name, {"unsupported": "hostPID"}) for name in ("c", "d")]
-    assert checks_of(*twins)["same-class"] == (
-        "RuntimeClasses c, d differ in nothing but their names"
-    )
-    assert "same-class" not in checks_of(twins[0], rules_class("e", {}))
 
 
 def test_aliases_make_no_annotation_longer_than_any_may_be() -> None:

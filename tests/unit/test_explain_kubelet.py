@@ -5,39 +5,68 @@ from typing import Any
 
 import pytest
 
-from extender.checks.kubelet_reports import check_kubelets
-from extender.cluster.snapshot_store import SnapshotStore
-from extender.decoding.decoder import DecodeError, decode
-from extender.decoding.nodes import NodeReader
-from extender.decoding.pods import RawPod, explained_pod_of
-from extender.predicates.kubelet import KubeletCheck
-from extender.predicates.node_checks import Policy
-from extender.printing.debug_documents import explanation_document
-from extender.printing.debug_texts import explanation_text
-from extender.printing.tables import Screen
-from extender.reasons import Code
-from extender.snapshot import Snapshot
-from extender.verbs.explain.candidate_nodes import nodes_of
-from extender.verbs.explain.explanation import Explanation, explain
-from extender.verbs.explain.origin import Origin
-from tests.unit.test_kubelet_checks import Json, linux, windows
+from extender.cli.output import Screen
+from extender.explain.document import explanation_document
+from extender.explain.explanation import Explanation, explain
+from extender.explain.requirements import Origin
+from extender.explain.text import explanation_text
+from extender.kubernetes.decoder import DecodeError
+from extender.kubernetes.explained_pods import explained_pod
+from extender.kubernetes.versions import Version
+from extender.lint.registry import check_classes
+from extender.model.reasons import Code
+from extender.rules.class_nodes import Support
+from extender.rules.kubelet_checks import KubeletCheck
+from extender.rules.node_checks import Policy
+from extender.rules.pools import nodes_of
+from tests.cases_file import cases
+from tests.stores import node_of, snapshot_of
+
+Json = dict[str, Any]
 
 STRICT = Policy(kubelet_check=KubeletCheck.STRICT)
+
+
+def linux(version: str, *, users: bool = True) -> Json:
+    """A Linux node with containerd 2.1; handlers are reported since 1.31, features since 1.32."""
+    return _node(version, "linux", "Debian GNU/Linux 12 (bookworm)", users, ("", "runc"))
+
+
+def windows(version: str) -> Json:
+    """A Windows node: no handler has features, and the runtime none of groups."""
+    handlers = ("", "runhcs-wcow-process")
+    return _node(version, "windows", "Windows Server 2022 Datacenter", False, handlers)
+
+
+def _node(version: str, system: str, image: str, users: bool, handlers: tuple[str, ...]) -> Json:
+    is_linux = system == "linux"
+    features = {"recursiveReadOnlyMounts": is_linux, "userNamespaces": users}
+    status: Json = {
+        "nodeInfo": {
+            "kernelVersion": "6.12.0" if is_linux else "10.0.20348.2762",
+            "osImage": image,
+            "containerRuntimeVersion": "containerd://2.1.4",
+            "kubeletVersion": version,
+            "operatingSystem": system,
+            "architecture": "amd64",
+        },
+    }
+    if int(version.split(".")[1]) >= 31:
+        status["runtimeHandlers"] = [{"name": name, "features": features} for name in handlers]
+        status["features"] = {"supplementalGroupsPolicy": is_linux}
+    return {"metadata": {"name": "n", "labels": {"kubernetes.io/os": system}}, "status": status}
 
 
 def named(name: str, node: Json) -> Json:
     return {**node, "metadata": {**node["metadata"], "name": name}}
 
 
-def snapshot_of(*nodes: Json) -> Snapshot:
-    reader, store = NodeReader(), SnapshotStore()
-    store.replace_all([reader.read(json.dumps(node).encode()) for node in nodes], [])
-    return store.snapshot
-
-
-def explained(pod: Json, *nodes: Json, policy: Policy | None = None) -> Explanation:
-    read = explained_pod_of(decode(json.dumps(pod).encode(), RawPod, "Pod"), "Pod")
-    return explain(read, None, nodes_of(snapshot_of(*nodes)), policy or Policy())
+def explained(
+    pod: Json, *nodes: Json, policy: Policy | None = None, version: Version | None = None
+) -> Explanation:
+    read = explained_pod(json.dumps(pod).encode())
+    candidates = nodes_of(snapshot_of(map(node_of, nodes), []))
+    return explain(read, None, candidates, policy or Policy(), version=lambda: version)
 
 
 def reasons(explanation: Explanation) -> dict[str, tuple[Code, Origin, list[bytes]]]:
@@ -62,6 +91,7 @@ def test_what_a_kubelet_rejects_is_told_with_its_code() -> None:
         ("os", "windows"),
         ("label", "kubernetes.io/os=windows"),
         ("resources", "of the pod as a whole"),
+        ("request", "cpu=1"),
     ]
 
 
@@ -109,23 +139,26 @@ def test_strict_refuses_such_kubelets_and_has_nothing_to_warn_of() -> None:
 
 
 def test_check_warns_of_such_kubelets_unless_a_flag_decides() -> None:
-    snapshot = snapshot_of(
+    nodes = [
         named("old", linux("v1.31.14")),
         named("older", linux("v1.32.9")),
         named("without", linux("v1.32.9", users=False)),
         named("new", linux("v1.33.5")),
         named("windows", windows("v1.32.9")),
-    )
-    found = list(check_kubelets(snapshot, KubeletCheck.AUTO))
+    ]
+    snapshot = snapshot_of(map(node_of, nodes), [])
+    found = check_classes(snapshot, Support(STRICT.handler_check), Policy())
     assert [(each.check, each.what.partition(" and ")[0]) for each in found] == [
         ("user-namespaces-doubtful", "1 node has a kubelet v1.31"),
         ("user-namespaces-doubtful", "1 node has a kubelet v1.32"),
     ]
     for decided in (KubeletCheck.STRICT, KubeletCheck.OFF):
-        assert not list(check_kubelets(snapshot, decided))
+        policy = Policy(kubelet_check=decided)
+        assert not check_classes(snapshot, Support(STRICT.handler_check), policy)
 
 
 RESTARTS = {"restartPolicyRules": [None, {"action": "RestartAllContainers"}]}
+NO_EXEC = {"volumeMounts": [None, {"name": "v", "bindMountOptions": ["noexec"]}]}
 ON_HOST = {"hostNetwork": True, "hostUsers": False}
 DECLARED = "node(s) didn't match Pod's required features"
 
@@ -136,24 +169,9 @@ def declaring(name: str, features: list[str] | None) -> Json:
     return node
 
 
-@pytest.mark.parametrize(
-    ("spec", "feature"),
-    [
-        pytest.param(ON_HOST, "UserNamespacesHostNetworkSupport", id="users on the host's network"),
-        pytest.param(
-            {"containers": [{}, RESTARTS]},
-            "RestartAllContainersOnContainerExits",
-            id="a container restarts all",
-        ),
-        pytest.param(
-            {"initContainers": [RESTARTS]},
-            "RestartAllContainersOnContainerExits",
-            id="an init container restarts all",
-        ),
-    ],
-)
+@cases
 def test_features_that_a_node_does_not_declare_are_told_as_kube_scheduler_does(
-    spec: Json, feature: str
+    feature: str, spec: Json
 ) -> None:
     """NodeDeclaredFeatures, beta in 1.36: it has refused them before it asks us."""
     nodes = [
@@ -167,69 +185,47 @@ def test_features_that_a_node_does_not_declare_are_told_as_kube_scheduler_does(
         DECLARED: (Code.POD_FEATURES, Origin.POD, [b"lacks", b"silent"])
     }
     assert ("declaredFeature", feature) in [(r.kind, r.text) for r in explanation.requirements]
-    # Where no kubelet declares anything, kube-scheduler is too old to look at it.
-    assert explained(a_pod(spec), declaring("silent", None)).feasible == 1
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"hostNetwork": True, "hostUsers": True},
-        {"hostNetwork": True},
-        {"hostUsers": False},
-        {"containers": [{"restartPolicyRules": [{"action": "Restart"}]}, None]},
-    ],
-)
+@cases
+def test_where_no_node_declares_anything_the_control_plane_s_version_decides(
+    spec: Json, version: Any, fits: bool
+) -> None:
+    explanation = explained(
+        a_pod(spec), declaring("silent", None), version=version and tuple(version)
+    )
+    assert explanation.feasible == fits
+    assert reasons(explanation) == (
+        {} if fits else {DECLARED: (Code.POD_FEATURES, Origin.POD, [b"silent"])}
+    )
+
+
+@cases
 def test_a_pod_that_needs_no_declared_feature_fits_where_none_is_declared(spec: Json) -> None:
     assert explained(a_pod(spec), declaring("n", [])).feasible == 1
 
 
-BOUND_TO_LINUX = {"nodeName": "l", "os": {"name": "windows"}}
+BATCH = (
+    "It is scheduled by batch, not by default-scheduler: what follows counts if that scheduler"
+    " calls this extender."
+)
+UNFIT = "It is already bound to l, which would be refused today: nodes don't match pod OS"
+GATES = "No scheduler looks at it until its scheduling gates are removed: example.com/a, b."
+BOUND = "It is already bound to l, which fits."
+DELETED = "It is being deleted since 2026-01-01T00:00:00Z."
+UNKNOWN = "It is already bound to gone, which is not among the nodes judged here."
 
 
 @pytest.mark.parametrize(
     ("pod", "state"),
     [
-        pytest.param(a_pod({"schedulerName": "default-scheduler"}), [], id="as most"),
-        pytest.param(
-            a_pod({"schedulingGates": [{"name": "example.com/a"}, {"name": "b"}]}),
-            ["No scheduler looks at it until its scheduling gates are removed: example.com/a, b."],
-            id="gated",
-        ),
-        pytest.param(
-            a_pod({"schedulerName": "batch"}),
-            [
-                "It is scheduled by batch, not by default-scheduler: what follows counts if that"
-                " scheduler calls this extender."
-            ],
-            id="another scheduler",
-        ),
-        pytest.param(
-            a_pod({"nodeName": "l", "schedulerName": "batch"}),
-            ["It is already bound to l, which fits."],
-            id="bound",
-        ),
-        pytest.param(
-            a_pod(BOUND_TO_LINUX),
-            [
-                "It is already bound to l, which would be refused today: nodes don't match pod OS"
-                ' "windows".'
-            ],
-            id="bound to what does not fit",
-        ),
-        pytest.param(
-            a_pod({"nodeName": "gone"}),
-            ["It is already bound to gone, which is not among the nodes judged here."],
-            id="bound to a node that is not known",
-        ),
-        pytest.param(
-            a_pod({"nodeName": "l"}, deletionTimestamp="2026-01-01T00:00:00Z"),
-            [
-                "It is being deleted since 2026-01-01T00:00:00Z.",
-                "It is already bound to l, which fits.",
-            ],
-            id="being deleted",
-        ),
+        (a_pod({"schedulerName": "default-scheduler"}), []),
+        (a_pod({"schedulingGates": [{"name": "example.com/a"}, {"name": "b"}]}), [GATES]),
+        (a_pod({"schedulerName": "batch"}), [BATCH]),
+        (a_pod({"nodeName": "l", "schedulerName": "batch"}), [BOUND]),
+        (a_pod({"nodeName": "l", "os": {"name": "windows"}}), [f'{UNFIT} "windows".']),
+        (a_pod({"nodeName": "gone"}), [UNKNOWN]),
+        (a_pod({"nodeName": "l"}, deletionTimestamp="2026-01-01T00:00:00Z"), [DELETED, BOUND]),
     ],
 )
 def test_the_state_of_a_pod_is_told_first(pod: Json, state: list[str]) -> None:
@@ -238,7 +234,7 @@ def test_the_state_of_a_pod_is_told_first(pod: Json, state: list[str]) -> None:
     document = explanation_document(explanation)
     assert document.get("state", []) == state
     text = " ".join(explanation_text(document, Screen(200)).split())
-    after = text.index("nodes are available")
+    after = text.index("NODES REASON")
     assert all(0 < text.index(" ".join(each.split())) < after for each in state)
 
 
@@ -250,18 +246,7 @@ def test_of_many_gates_a_few_are_named_and_none_moves_a_cursor() -> None:
     assert len(sentence) < 300
 
 
-@pytest.mark.parametrize(
-    ("pod", "place"),
-    [
-        (a_pod({"schedulingGates": {}}), "Pod.spec.schedulingGates"),
-        (a_pod({"nodeName": 1}), "Pod.spec.nodeName"),
-        (a_pod(deletionTimestamp=1), "Pod.metadata.deletionTimestamp"),
-        (
-            a_pod({"initContainers": [{"restartPolicyRules": 1}]}),
-            "Pod.spec.initContainers[0].restartPolicyRules",
-        ),
-    ],
-)
+@cases
 def test_a_wrong_type_of_what_only_explain_reads_is_named(pod: Json, place: str) -> None:
     with pytest.raises(DecodeError) as caught:
         explained(pod, linux("v1.36.2"))

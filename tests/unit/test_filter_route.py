@@ -1,22 +1,24 @@
-"""The filter's second look: what has changed while it waited for news."""
+"""The verbs before all is known, and the filter where the cluster changes while it waits."""
 
-import time
-from collections.abc import Iterable
+import asyncio
+import threading
+from collections.abc import AsyncGenerator
 
 import orjson
+import pytest
 
 from extender.cluster.snapshot_store import SnapshotStore
-from extender.http.health import Health
-from extender.http.service import Service
-from extender.http.verb_routes import FilterRoute
-from extender.metrics import Metrics
-from extender.objects import Node, Pod, RuntimeClass, Taint
-from extender.predicates.node_checks import Policy
-from extender.reasons import Code
-from extender.refused_pods import RefusedPods
-from extender.snapshot import Snapshot
-from extender.verbs.filter import filter_names
-from extender.wire.bodies import run_of
+from extender.model.errors import UndecidedError
+from extender.model.objects import Node, Pod, RuntimeClass, Taint
+from extender.model.reasons import Code
+from extender.rules.node_checks import Policy
+from extender.rules.snapshot import RuntimeClassLookup, Snapshot, no_lookup
+from extender.verbs.bodies import run_of
+from extender.verbs.endpoint import FilterVerb, PreemptVerb, PrioritizeVerb
+from extender.verbs.filter import match_names, sort_nodes
+from tests.asking import answered, at_once
+from tests.services import service_over
+from tests.stores import replace_nodes, snapshot_of, store_of
 
 GVISOR = RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),))
 BODY = orjson.dumps(
@@ -28,25 +30,33 @@ BODY = orjson.dumps(
 )
 
 
+def filter_of(
+    store: SnapshotStore,
+    nodes: list[Node],
+    classes: list[RuntimeClass],
+    look_up: RuntimeClassLookup,
+) -> FilterVerb:
+    """In a cluster that comes to have just these nodes and classes while the filter waits."""
+
+    async def news(
+        judged: Snapshot, *, tried_before: bool, group: str = ""
+    ) -> AsyncGenerator[Snapshot, None]:
+        store.replace_all(nodes, classes)
+        yield store.snapshot
+
+    return FilterVerb(service_over(store, lookup=look_up, node_events=news))
+
+
 def refusals(classes: list[RuntimeClass], nodes: list[Node], looked_up: RuntimeClass | None) -> str:
-    """What is said of the node when, during the wait, the cluster comes to have just these."""
-    store = SnapshotStore()
-    store.replace_all([Node("plain")], [GVISOR])
+    """The reason that the node is given in the end."""
     asked: list[str] = []
 
     def look_up(name: str) -> RuntimeClass | None:
         asked.append(name)
         return looked_up
 
-    def news(judged: Snapshot, *, tried_before: bool, group: str = "") -> Iterable[Snapshot]:
-        store.replace_all(nodes, classes)
-        yield store.snapshot
-
-    health = Health(lambda: store.snapshot)
-    refused = RefusedPods(time.monotonic)
-    service = Service(store, Metrics(), health, refused, lookup=look_up, node_events=news)
-    chunks, _ = FilterRoute(service)(BODY)
-    answer = orjson.loads(b"".join(chunks))
+    store = store_of([Node("plain")], [GVISOR])
+    answer, _ = answered(filter_of(store, nodes, classes, look_up), BODY)
     assert not answer["Error"]
     assert asked == ([] if classes else ["gvisor"])
     return str(answer["FailedAndUnresolvableNodes"].get("plain", "passes"))
@@ -64,9 +74,98 @@ def test_a_class_that_has_gone_is_asked_for_again() -> None:
 
 def test_reasons_that_no_asked_node_has_are_not_counted() -> None:
     """Else each would be a series of the metrics that stays at 0."""
-    store = SnapshotStore()
     tainted = Node("tainted", {"sandbox": "gvisor"}, (Taint("t", "", "NoSchedule"),))
-    store.replace_all([Node("plain"), tainted], [GVISOR])
+    snapshot = snapshot_of([Node("plain"), tainted], [GVISOR])
     pod, names = Pod(runtime_class_name="gvisor"), run_of(["plain", "plain"])
-    result = filter_names(pod, GVISOR, store.snapshot, names, Policy())
+    result = sort_nodes(match_names(pod, GVISOR, snapshot, names, Policy()))
     assert result.reasons == {Code.SELECTOR: 2}
+
+
+def test_the_event_loop_goes_on_while_a_class_is_looked_up_that_was_deleted_between_two_looks() -> (
+    None
+):
+    asked, answer = threading.Event(), threading.Event()
+
+    def look_up(_: str) -> RuntimeClass | None:
+        asked.set()
+        assert answer.wait(20), "the event loop waits for this"
+        return None
+
+    async def ask() -> bytes:
+        verb = filter_of(store_of([Node("plain")], [GVISOR]), [Node("plain")], [], look_up)
+        task = asyncio.create_task(verb([BODY], at_once))
+        while not asked.is_set():
+            await asyncio.sleep(0.001)
+        assert not task.done()
+        answer.set()
+        chunks, _ = await task
+        return b"".join(chunks)
+
+    assert b"RuntimeClass not found" in asyncio.run(ask())
+
+
+# Before all is known; filter is in tests/integration/test_live_serve.py
+
+GVISOR_POD = {"spec": {"runtimeClassName": "gvisor"}}
+VICTIMS = {"n1": {"Pods": [{"UID": "a"}], "NumPDBViolations": 0}}
+
+
+def scores(store: SnapshotStore, nodes: object) -> object:
+    args = {"Pod": {}, "Nodes": nodes, "NodeNames": None if nodes else ["n1", "n2"]}
+    answer, count = answered(PrioritizeVerb(service_over(store)), orjson.dumps(args))
+    assert count == 2
+    return answer
+
+
+def preempted(store: SnapshotStore, pod: object, lookup: RuntimeClassLookup = no_lookup) -> object:
+    body = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": VICTIMS}
+    answer, _ = answered(PreemptVerb(service_over(store, lookup=lookup)), orjson.dumps(body))
+    return answer
+
+
+def test_no_node_is_preferred_before_the_classes_are_known() -> None:
+    """What a node serves can't be told; a node that is not known yet is no worse than another."""
+    store = SnapshotStore()
+    replace_nodes(store, [Node("n1")])
+    assert scores(store, None) == []
+    store.replace_runtime_classes([])
+    assert scores(store, None) == [{"Host": "n1", "Score": 10}]
+
+
+def test_described_nodes_are_scored_by_the_classes_alone() -> None:
+    labels: dict[str, dict[str, str]] = {"n1": {}, "n2": {"sandbox": "gvisor"}}
+    items = [{"metadata": {"name": name, "labels": labels[name]}} for name in labels]
+    store = SnapshotStore()
+    assert scores(store, {"items": items}) == []
+    store.replace_runtime_classes([GVISOR])
+    assert scores(store, {"items": items}) == [{"Host": "n1", "Score": 5}]
+
+
+@pytest.mark.parametrize("look_up_in_vain", [False, True])
+def test_a_class_that_was_looked_up_is_judged_by_the_labels_that_it_asks_for(
+    look_up_in_vain: bool,
+) -> None:
+    """They are in the snapshot that has the class, and in none before."""
+    store = store_of([Node("n1", {} if look_up_in_vain else {"sandbox": "gvisor"})], [])
+
+    def look_up(_: str) -> RuntimeClass:
+        store.replace_runtime_classes([GVISOR])
+        return GVISOR
+
+    kept = {} if look_up_in_vain else VICTIMS
+    assert preempted(store, GVISOR_POD, look_up) == {"NodeNameToMetaVictims": kept}
+
+
+def test_no_candidate_of_preemption_is_dropped_before_the_nodes_are_known() -> None:
+    """The answer has no field for an error: 503, instead of nodes left out for nothing."""
+    store = SnapshotStore()
+    for classes in (False, True):
+        if classes:
+            store.replace_runtime_classes([GVISOR])
+        with pytest.raises(UndecidedError, match="not synced"):
+            preempted(store, GVISOR_POD)
+        assert preempted(store, {}) == {"NodeNameToMetaVictims": VICTIMS}
+    replace_nodes(store, [Node("n1")])
+    assert preempted(store, GVISOR_POD) == {"NodeNameToMetaVictims": {}}
+    replace_nodes(store, [Node("n1", {"sandbox": "gvisor"})])
+    assert preempted(store, GVISOR_POD) == {"NodeNameToMetaVictims": VICTIMS}

@@ -1,31 +1,37 @@
-"""A 410 on the first page of a list, which no continue token explains, is a fault."""
+"""A 410 begins a list anew where its continue token explains it; all else is a fault."""
 
 from pathlib import Path
 
 import pytest
 
-from extender.cluster.api_connection import ApiConnection, ConnectionFaultError
-from extender.cluster.reading_once import ClusterReader, ReadError
-from extender.cluster.refused_before import waiting_pods
-from tests.fakes.apiserver import PODS, RUNTIME_CLASSES, FakeApiServer, Fault, pod, runtime_class
+from extender.cluster.api.connection import ApiConnection, ConnectionFaultError
+from extender.cluster.requeue import refused_pods
+from tests.fakes.apiserver import PODS, FakeApiServer, Fault, pod
 from tests.fakes.following import config_for
+
+MESSAGE = '0/1 nodes are available: 1 nodes don\'t match RuntimeClass "kata".'
+SAID = {"type": "PodScheduled", "status": "False", "message": MESSAGE}
+REFUSED = {"status": {"phase": "Pending", "conditions": [SAID]}}
 
 
 def test_the_listing_of_waiting_pods_fails_and_may_be_tried_again(tmp_path: Path) -> None:
     with FakeApiServer() as api:
-        api.put(PODS, pod("p", "kata"))
+        api.put(PODS, pod("p", "kata") | REFUSED)
         api.faults[PODS].append(Fault(status=410))
         connection = ApiConnection(config_for(api, tmp_path))
         with pytest.raises(ConnectionFaultError, match="HTTP 410"):
-            list(waiting_pods(connection))
-        assert [each.pod.name for each in waiting_pods(connection)] == ["p"]
+            list(refused_pods(connection))
+        assert [each.name for each in refused_pods(connection)] == ["p"]
 
 
-def test_a_command_says_what_the_server_answered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", [403, 429, 500, 503])
+def test_any_other_failure_on_a_later_page_is_no_expired_token(status: int, tmp_path: Path) -> None:
+    """It is told, and a list of thousands of pods is not begun anew at once."""
     with FakeApiServer() as api:
-        api.put(RUNTIME_CLASSES, runtime_class("kata"))
-        api.faults[RUNTIME_CLASSES].append(Fault(status=410))
-        reader = ClusterReader(config_for(api, tmp_path))
-        with pytest.raises(ReadError, match="runtimeclasses: 410"):
-            reader.runtime_classes()
-        assert set(reader.runtime_classes()) == {"kata"}
+        for number in range(501):
+            api.put(PODS, pod(f"p{number}", "kata"))
+        api.faults[PODS].extend([None, Fault(status=status)])
+        connection = ApiConnection(config_for(api, tmp_path))
+        with pytest.raises(ConnectionFaultError):
+            list(refused_pods(connection))
+        assert len(api.requests) == 2

@@ -1,40 +1,51 @@
-"""Flags: Go's spelling, the environment, and one line for what is wrong."""
+"""Flags: Go's spelling, the environment, the help, and one line for what is wrong."""
 
-import argparse
 import re
+import shlex
 from typing import Final
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.cli import COMMANDS, PLUGIN_COMMANDS, main
-from extender.commands.arguments import PLUGIN, policy_of
-from extender.environment import (
+from extender.cli.commands import COMMANDS, PLUGIN_COMMANDS, program
+from extender.cli.environment import PURE_PYTHON, check_spelling
+from extender.cli.flags import (
+    PLUGIN,
     PREFIX,
-    PURE_PYTHON,
-    check_spelling,
-    unread_variables,
-    variables_of,
-    with_environment,
+    PROGRAM,
+    Command,
+    Flags,
+    argument,
+    boolean,
+    flag,
 )
-from extender.flags import PROGRAM, Address, CommandParser, UsageError, address, words_meant
+from extender.main import main
+from extender.model.errors import UsageError
+from extender.server.starting import Address, address
+from tests.cases_file import cases
+
+SERVE: Final = Command(
+    "serve",
+    "For these tests.",
+    lambda _, __: 0,
+    [
+        flag("--bind HOST:PORT", "", type=address),
+        flag("--manifests PATH", "", multiple=True),
+        flag("-v, --verbose", "", count=True, type=None),
+        argument("pod", "[POD]", "", required=False),
+        boolean("-w, --watch-list", "", default=True),
+    ],
+)
 
 
-def parser() -> CommandParser:
-    made = CommandParser("runtimeclass-extender serve", "", command="serve")
-    made.add_argument("--bind", type=address, default=None)
-    made.add_argument("--manifests", action="append", default=[])
-    made.add_argument("-v", "--verbose", action="count", default=0)
-    made.add_argument("pod", nargs="?")
-    made.boolean_flag("--watch-list", default=True, help="")
-    return made
-
-
-def parse(*words: str, **environ: str) -> argparse.Namespace:
-    made = parser()
+def parse(*words: str, **environ: str) -> Flags:
     names = {f"RUNTIMECLASS_EXTENDER_SERVE_{name}": text for name, text in environ.items()}
-    return made.read(with_environment(made, words, names))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, text in names.items():
+            patch.setenv(name, text)
+        return Flags(**SERVE.make_context("serve", [*words]).params)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +63,7 @@ def test_an_address_is_host_and_port(text: str, expected: Address) -> None:
 
 @pytest.mark.parametrize("text", ["", "host", "host:", "host:x", "h:65536", "::1:80", "h:٣"])
 def test_anything_else_is_no_address(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError):
+    with pytest.raises(click.BadParameter):
         address(text)
 
 
@@ -60,7 +71,11 @@ def test_a_boolean_flag_never_takes_the_word_behind_it() -> None:
     flags = parse("--watch-list", "default/web")
     assert flags.watch_list is True
     assert flags.pod == "default/web"
-    assert parse("--watch-list=false").watch_list is False
+    assert parse("-w", "default/web").pod == "default/web"
+    for word in ("--watch-list=false", "-w=false", "--watch-list=F", "--watch-list=0"):
+        assert parse(word).watch_list is False
+    assert parse(WATCH_LIST="false").watch_list is False
+    assert parse("--watch-list", WATCH_LIST="false").watch_list is True
 
 
 def test_the_command_line_wins_over_the_environment() -> None:
@@ -70,146 +85,115 @@ def test_the_command_line_wins_over_the_environment() -> None:
 
 
 def test_repeated_flags_come_from_one_variable() -> None:
-    assert parse(MANIFESTS="/a:/b").manifests == ["/a", "/b"]
+    assert parse(MANIFESTS="/a:/b").manifests == ("/a", "/b")
     assert parse(VERBOSE="2").verbose == 2
     assert parse("-v", VERBOSE="2").verbose == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "environ"),
-    [(["--bind=x"], {}), (["--nothing"], {}), ([], {"BIND": "x"}), ([], {"VERBOSE": "many"})],
-)
+@cases
 def test_what_is_wrong_ends_with_code_2_and_one_line(
-    words: list[str], environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    environ: dict[str, str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        parse(*words, **environ)
-    assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert all(f"RUNTIMECLASS_EXTENDER_SERVE_{name}" in said for name in environ)
+    for name, text in environ.items():
+        monkeypatch.setenv(f"RUNTIMECLASS_EXTENDER_SERVE_{name}", text)
+    assert main(["serve", *words]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"{PROGRAM} serve: ")
+    assert told.endswith(f"see {PROGRAM} serve --help\n")
+    assert told.count("\n") == 1
+    assert said in told
+    assert all(f"RUNTIMECLASS_EXTENDER_SERVE_{name}" in told for name in environ)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        pytest.param(["--bnd", "::1"], "--bnd; did you mean --bind? see ", id="a flag"),
-        pytest.param(["--watchlist=false"], "; did you mean --watch-list? see ", id="with a value"),
-        pytest.param(["-bind=a"], "; did you mean --bind? see ", id="one dash too few"),
-        pytest.param(["--zzz"], "unrecognized arguments: --zzz; see ", id="like no flag"),
-        pytest.param(["a", "bind"], "unrecognized arguments: bind; see ", id="no flag at all"),
-    ],
-)
-def test_a_misspelt_flag_is_told_what_it_may_have_been_meant_for(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        parse(*words)
-    assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        pytest.param("explian", "'explian'; did you mean explain? see ", id="misspelt"),
-        pytest.param("get", "unknown command 'get'; see ", id="like no command"),
-    ],
-)
 def test_a_misspelt_command_is_told_what_it_may_have_been_meant_for(
-    word: str, said: str, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main([word]) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_a_misspelt_word_of_any_length_is_compared_in_no_time() -> None:
-    """At 100 characters; of a million the comparison would take minutes."""
-    assert words_meant(["--bind" * 200_000], ["--bind"]) == ""
-
-
-@pytest.mark.parametrize("command", ["serve", "explain", "nodes", "check"])
-@pytest.mark.parametrize("value", ["auto", "strict", "off", None])
-def test_every_way_to_check_handlers_is_chosen_by_its_name(command: str, value: str | None) -> None:
-    """auto is the default, and may be asked for."""
-    words = ["--handler-check", value] if value else []
-    of_nodes = ["kata"] if command == "nodes" else []
-    flags = COMMANDS[command].load().parse(PROGRAM, [*words, *of_nodes])
-    assert policy_of(flags).handler_check.name == (value or "auto").upper()
+    assert main(["explian"]) == 2
+    assert "'explian'. Did you mean 'explain'?; see " in capsys.readouterr().err
 
 
 # The help
 
 
-def texts() -> dict[str, str]:
-    return {
-        f"{program} {name}": entry.load().parser(program).format_help()
-        for program, known in ((PROGRAM, COMMANDS), (PLUGIN, PLUGIN_COMMANDS))
-        for name, entry in known.items()
-    }
+def help_of(name: str, command: str) -> str:
+    root = program(name)
+    with root.make_context(name, [command]) as context:
+        loaded = COMMANDS[command].load()
+        return loaded.get_help(click.Context(loaded, parent=context, info_name=command))
 
 
-HELP: Final = texts()
+HELP: Final = {
+    f"{name} {command}": help_of(name, command)
+    for name, known in ((PROGRAM, COMMANDS), (PLUGIN, PLUGIN_COMMANDS))
+    for command in known
+}
 
 
-@pytest.mark.parametrize("program", HELP)
-def test_the_help_of_a_command_shows_values_as_they_are_typed(program: str) -> None:
+@pytest.mark.parametrize("called", HELP)
+def test_the_help_is_a_sentence_then_examples_then_flags_as_they_are_typed(called: str) -> None:
     """No name of a Python variable, no braces; a boolean's value stands behind = only."""
-    text = HELP[program]
-    assert text.startswith(f"usage: {program} ")
-    assert not re.search(r"[A-Z]+_[A-Z_]+\]|[{}]", text)
-    assert "[=true|false]" in text or program.endswith("completion")
-    assert "(default: False)" not in text
-    assert "(default: True)" not in text
+    text, command = HELP[called], COMMANDS[called.rpartition(" ")[2]].load()
+    about, examples, *_ = text.split("\n\n")
+    assert " ".join(about.split()) == command.help
+    assert re.fullmatch(r"[A-Z][^.]*( [^.]*)*\.", " ".join(about.split()))
+    assert examples.startswith(f"Examples:\n  {called}")
+    assert text.index("Usage: ") > text.index("Examples:")
+    if command.own and command.shared:
+        assert text.index("\nFlags:") < text.index("\nShared flags:") < text.index("--verbose")
+    assert "-h, --help" in text
+    assert not re.search(r"[A-Z]+_[A-Z_]+\]|[{}]|default: (False|True)\]", text)
+    has_flags = bool(command.shared)
+    assert ("[=true|false]" in text) is has_flags
 
 
-@pytest.mark.parametrize("program", HELP)
-def test_the_help_of_a_command_tells_a_variable_that_is_read(program: str) -> None:
-    named = set(re.findall(r"RUNTIMECLASS_EXTENDER_\w+", HELP[program]))
-    entry = COMMANDS[program.rpartition(" ")[2]]
-    assert named <= set(variables_of(entry.load().parser(PROGRAM)))
-    assert named or program.endswith("completion")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_of_a_help_is_accepted(name: str) -> None:
+    command, called = COMMANDS[name].load(), PLUGIN if name in PLUGIN_COMMANDS else PROGRAM
+    assert command.examples
+    root = program(called)
+    for example in command.examples:
+        with root.make_context(called, [name]) as context:
+            command.make_context(name, shlex.split(example), parent=context)
 
 
-@pytest.mark.parametrize("program", HELP)
-def test_every_command_has_version_help_and_verbose(program: str) -> None:
-    assert all(each in HELP[program] for each in ("-h, --help", "--version", "-v, --verbose"))
-
-
-def test_choices_are_told_as_one_writes_them() -> None:
-    text = HELP["runtimeclass-extender explain"]
-    assert "--handler-check auto|strict|off" in text
-    assert "--nodes all " in text
+def test_help_and_version_are_commands_too(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["help", "explain"], ["explain", "--help"], ["explain", "-h"]):
+        assert main(words) == 0
+        assert capsys.readouterr().out == f"{HELP[f'{PROGRAM} explain']}\n"
+    for words in (["version"], ["--version"], ["nodes", "--version"]):
+        assert main(words) == 0
+        assert re.fullmatch(rf"{PROGRAM} \d\S*\n", capsys.readouterr().out)
+    assert main(["help"]) == main(["--help"]) == main(["-h"]) == 0
+    assert main([]) == 2
+    assert main(["help", "nothing"]) == 2
+    assert "'nothing'" in capsys.readouterr().err
 
 
 # Variables that nobody reads
 
 
-@pytest.mark.parametrize(
-    ("name", "known", "near"),
-    [
-        pytest.param("SERVE_HANDLER_CHEK", "SERVE_HANDLER_CHECK", True, id="a letter is missing"),
-        pytest.param("SERVE_PORT", "SERVE_BIND", False, id="no flag is called so"),
-        pytest.param("BIND", "SERVE_BIND", True, id="the command is missing"),
-        pytest.param("SERVE_\n", "SERVE_BIND", False, id="a line break"),
-    ],
-)
+@cases
 def test_a_variable_that_no_flag_reads_is_told(name: str, known: str, near: bool) -> None:
     environ = {f"{PREFIX}{name}": "1", f"{PREFIX}{known}": "1", "PATH": "/"}
     with pytest.raises(UsageError) as raised:
-        check_spelling(unread_variables(environ), [f"{PREFIX}{known}"])
+        check_spelling(environ, lambda: [f"{PREFIX}{known}"])
     said = str(raised.value)
     assert said.isprintable()
-    assert (f"did you mean {PREFIX}{known}?" in said) is near
+    assert (f'did you mean "{PREFIX}{known}"?' in said) is near
 
 
-def test_every_variable_of_every_flag_is_known() -> None:
-    known = {
-        name for each in COMMANDS.values() for name in variables_of(each.load().parser(PROGRAM))
-    }
-    names = unread_variables(dict.fromkeys(known, "x"))
-    assert set(names) == known, "a service link could take the place of a flag's variable"
-    check_spelling(names, known)
-    assert unread_variables({PURE_PYTHON: "1"}) == []
+def test_every_variable_of_every_flag_is_known_and_could_be_misspelt() -> None:
+    known = {str(flag.envvar) for each in COMMANDS.values() for flag in each.load().flags()}
+    assert f"{PREFIX}CAN_DELETE_OUTPUT" in known
+    assert f"{PREFIX}PODS_CLASS" in known
+    check_spelling(dict.fromkeys({*known, PURE_PYTHON}, "x"), lambda: known)
+    for name in known:
+        with pytest.raises(UsageError, match=name):
+            check_spelling({name: "x"}, lambda: known - {name})  # noqa: B023 (called at once)
 
 
 PORT_NAMES: Final = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?", fullmatch=True)
@@ -228,7 +212,7 @@ def test_no_service_that_a_cluster_can_have_breaks_a_start(
     suffix: str, ip: str, ports: list[tuple[str, int, str]]
 ) -> None:
     """What the kubelet sets for a Service whose name begins as ours do: never a misspelt one."""
-    assert unread_variables(service_links(f"runtimeclass-extender{suffix}", ip, ports)) == []
+    check_spelling(service_links(f"runtimeclass-extender{suffix}", ip, ports), list)
 
 
 def service_links(service: str, ip: str, ports: list[tuple[str, int, str]]) -> dict[str, str]:

@@ -9,14 +9,13 @@ from typing import Any
 import orjson
 import pytest
 
-from extender.cluster.snapshot_store import SnapshotStore
-from extender.http.health import Health
-from extender.http.service import Service
-from extender.http.verb_routes import FilterRoute
-from extender.metrics import Metrics
-from extender.objects import Node, RuntimeClass
-from extender.refused_pods import MAX_MEMBERS, PLACEMENT_SECONDS, RefusedPods
+from extender.model.objects import Node, RuntimeClass
+from extender.verbs.endpoint import FilterVerb
+from extender.verbs.outcomes import MAX_MEMBERS, PLACEMENT_SECONDS, RefusedPods
+from tests.asking import answered
 from tests.clocks import Clock
+from tests.services import service_over
+from tests.stores import store_of
 
 GVISOR = RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),))
 GROUP: dict[str, Any] = {"schedulingGroup": {"podGroupName": "train"}}
@@ -29,42 +28,35 @@ class Scheduler:
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:
-        store = SnapshotStore()
-        store.replace_all([Node("plain"), Node("sandboxed", {"sandbox": "gvisor"})], [GVISOR])
+        store = store_of([Node("plain"), Node("sandboxed", {"sandbox": "gvisor"})], [GVISOR])
         self.refused = RefusedPods(self.clock)
-        health = Health(lambda: store.snapshot)
-        self._filter = FilterRoute(Service(store, Metrics(), health, self.refused))
+        self._filter = FilterVerb(service_over(store, refused=self.refused))
 
     def passes(self, node: str, name: str = "web", **spec: Any) -> bool:
         metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
         pod = {"metadata": metadata, "spec": {"runtimeClassName": "gvisor", **spec}}
         body = {"Pod": pod, "Nodes": None, "NodeNames": [node]}
-        chunks, _ = self._filter(orjson.dumps(body))
-        return bool(orjson.loads(b"".join(chunks))["NodeNames"])
+        answer, _ = answered(self._filter, orjson.dumps(body))
+        return bool(answer["NodeNames"])
 
     @property
     def remembered(self) -> int:
         return len(self.refused.pods())
 
 
-def test_a_member_that_passed_in_one_placement_is_not_without_a_node_in_the_next() -> None:
+def test_a_member_is_remembered_where_it_passes_in_no_placement() -> None:
     scheduler = Scheduler()
     assert not scheduler.passes("plain", **GROUP)
     assert scheduler.remembered == 1
     assert scheduler.passes("sandboxed", **GROUP)
     assert not scheduler.passes("plain", **GROUP)
     assert scheduler.remembered == 0
-
-
-def test_a_member_that_is_refused_later_is() -> None:
-    scheduler = Scheduler()
-    assert scheduler.passes("sandboxed", **GROUP)
     scheduler.clock.now += PLACEMENT_SECONDS
     assert not scheduler.passes("plain", **GROUP)
     assert scheduler.remembered == 1
 
 
-def test_a_member_that_passes_nowhere_is_remembered() -> None:
+def test_that_one_member_passes_says_nothing_of_another() -> None:
     scheduler = Scheduler()
     assert scheduler.passes("sandboxed", "one", **GROUP)
     for _ in range(3):

@@ -7,6 +7,10 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from extender.lint.lints.marked_pods import autoscalers
+from extender.model.objects import Node
+from extender.rules.pools import POOL_LABELS
+from tests.cases_file import cases
 from tests.config.shipped import FOLDER, name_of, scheduler_configurations
 from tests.processes import run
 
@@ -47,65 +51,22 @@ def check(folder: Path, config: Path, *objects: dict[str, Any]) -> dict[str, dic
     return found
 
 
-def test_marks_that_nobody_gives_are_found(tmp_path: Path) -> None:
-    (found,) = check(tmp_path, MARKED, _NODE, pod("a"), pod("b"), pod("c", runtimeClassName=None))
-    finding = check(tmp_path, MARKED, _NODE, pod("a"), pod("b"))[found]
-    assert (found, finding["severity"]) == ("unmarked-pods", "error")
-    assert "2 pods without a node that name a RuntimeClass do not ask for it" in finding["what"]
-    assert "nothing marks pods: default/a, default/b" in finding["what"]
-    alone = check(tmp_path, MARKED, _NODE, pod("a"))[found]["what"]
-    assert "1 pod without a node that names a RuntimeClass does not ask for it" in alone
-    assert "policies/mark" in finding["fix"]
-    assert "--mark-pods" in finding["fix"]
+@cases
+def test_pods_and_a_configuration_that_do_not_go_together_are_found(
+    marked: bool, pods: list[dict[str, Any]], expected: dict[str, list[str]], tmp_path: Path
+) -> None:
+    """expected: by check its severity, and words of what is wrong and of the fix."""
+    named = [pod(name, **fields) for name, fields in zip("abc", pods, strict=False)]
+    found = check(tmp_path, MARKED if marked else PLAIN, _NODE, *named)
+    assert found.keys() == expected.keys()
+    for name, (severity, *words) in expected.items():
+        assert found[name]["severity"] == severity
+        assert not [each for each in words if each not in " ".join(found[name].values())]
 
 
-def test_a_pod_from_before_is_found_among_marked_ones(tmp_path: Path) -> None:
-    (finding,) = check(tmp_path, MARKED, _NODE, pod("old"), pod("new", marked="requests")).values()
-    assert (finding["check"], finding["severity"]) == ("unmarked-pods", "warning")
-    assert "1 of 2 pods" in finding["what"]
-    assert finding["what"].endswith("default/old")
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        pytest.param(pod("a", nodeName="n1"), id="it has its node"),
-        pytest.param(pod("a", schedulerName="another"), id="of another scheduler"),
-        pytest.param(pod("a", runtimeClassName=None), id="no class"),
-        pytest.param(pod("a", marked="requests"), id="marked"),
-        pytest.param(pod("a", marked="limits"), id="marked by its limits"),
-    ],
-)
-def test_other_pods_need_no_mark(tmp_path: Path, other: dict[str, Any]) -> None:
-    assert check(tmp_path, MARKED, _NODE, other) == {}
-
-
-def test_marked_pods_are_stuck_where_the_mark_is_not_ignored(tmp_path: Path) -> None:
-    (finding,) = check(tmp_path, PLAIN, _NODE, pod("a", marked="limits")).values()
-    assert (finding["check"], finding["severity"]) == ("mark-not-ignored", "error")
-    assert finding["what"].startswith(f"1 pod asks for {MARK}, which this kube-scheduler does not")
-    assert finding["why"].endswith(f"Insufficient {MARK}")
-    assert check(tmp_path, PLAIN, _NODE, pod("a")) == {}
-
-
-@pytest.mark.parametrize(
-    ("args", "managed", "stuck"),
-    [
-        pytest.param({"ignoredResources": [MARK]}, None, False, id="the profile ignores it"),
-        pytest.param(
-            {"ignoredResourceGroups": ["runtimeclass-extender"]}, None, False, id="its group"
-        ),
-        pytest.param({"ignoredResources": ["example.com/a"]}, None, True, id="another resource"),
-        pytest.param(
-            {"ignoredResources": [MARK]},
-            [{"name": "example.com/a", "ignoredByScheduler": True}],
-            True,
-            id="what an extender has ignored takes its place",
-        ),
-    ],
-)
+@cases
 def test_a_profile_may_ignore_the_mark_by_itself(
-    tmp_path: Path, args: dict[str, Any], managed: object, stuck: bool
+    args: dict[str, Any], managed: object, stuck: bool, tmp_path: Path
 ) -> None:
     config = yaml.safe_load(PLAIN.read_text())
     config["profiles"] = [{"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}]
@@ -117,26 +78,26 @@ def test_a_profile_may_ignore_the_mark_by_itself(
     assert ("mark-not-ignored" in found) is stuck
 
 
-@pytest.mark.parametrize(
-    ("node", "fix"),
-    [
-        pytest.param({"labels": {"karpenter.sh/nodepool": "a"}}, "don't use marks", id="Karpenter"),
-        pytest.param(
-            {"labels": {"eks.amazonaws.com/nodegroup": "a"}}, "ignoredResources", id="a node group"
-        ),
-        pytest.param({"taint": "ToBeDeletedByClusterAutoscaler"}, "ignoredResources", id="a taint"),
-    ],
-)
+@cases
 def test_an_autoscaler_that_does_not_know_the_mark_is_told_of(
-    tmp_path: Path, node: dict[str, Any], fix: str
+    labels: dict[str, str], taint: str, fix: str, tmp_path: Path
 ) -> None:
-    scaled = {**_NODE, "metadata": {"name": "n1", "labels": node.get("labels", {})}}
-    if "taint" in node:
-        scaled["spec"] = {"taints": [{"key": node["taint"], "effect": "NoSchedule"}]}
+    taints = [{"key": taint, "effect": "NoSchedule"}] if taint else []
+    metadata = {"name": "n1", "labels": labels}
+    scaled = {**_NODE, "metadata": metadata, "spec": {"taints": taints}}
     (finding,) = check(tmp_path, MARKED, scaled).values()
     assert (finding["check"], finding["severity"]) == ("autoscaler", "warning")
     assert fix in finding["fix"]
     assert check(tmp_path, PLAIN, scaled) == {}
+
+
+@pytest.mark.parametrize("label", POOL_LABELS)
+def test_every_label_of_a_pool_is_a_sign_of_its_autoscaler(label: str) -> None:
+    extender = {"managedResources": [{"name": MARK, "ignoredByScheduler": True}]}
+    nodes = [Node("n0"), Node("n1", {label: "a", "other": "b"})]
+    document = {**yaml.safe_load(MARKED.read_text()), "extenders": [extender]}
+    (finding,) = autoscalers(document, nodes, ())
+    assert label in finding.what
 
 
 @pytest.mark.parametrize("file", scheduler_configurations(), ids=name_of)

@@ -2,21 +2,17 @@
 
 import json
 import random
-import time
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from extender.cluster.snapshot_store import SnapshotStore
-from extender.http.app import create_app
-from extender.http.health import Health
-from extender.http.routing import Threads
-from extender.http.service import Service
-from extender.metrics import CacheCollector, Metrics, RefusedPodsCollector, SupportCollector
-from extender.objects import Handler, Node, RuntimeClass
-from extender.refused_pods import RefusedPods
+from extender.model.objects import Handler, Node, RuntimeClass
+from extender.verbs.metrics import CacheCollector, Metrics, RefusedPodsCollector, SupportCollector
 from tests.asking import Client
+from tests.services import client_of, service_over
+from tests.stores import store_of
 
 REQUESTS: Final = 500
 
@@ -32,20 +28,20 @@ NODES: Final = [
 ]
 
 
-@pytest.fixture
-def client() -> Iterator[Client]:
-    store, metrics = SnapshotStore(), Metrics()
-    store.replace_all(NODES, CLASSES)
-    refused = RefusedPods(time.monotonic)
-    service = Service(store, metrics, Health(lambda: store.snapshot), refused)
+def client_with_gauges(store: SnapshotStore) -> Client:
+    service = service_over(store)
     for collector in (
         CacheCollector(lambda: store.snapshot),
-        RefusedPodsCollector(refused, lambda: store.snapshot),
+        RefusedPodsCollector(service.refused, lambda: store.snapshot),
         SupportCollector(service.support, lambda: store.snapshot),
     ):
-        metrics.registry.register(collector)
-    with Client(create_app(service, Threads.of(1))) as client:
-        yield client
+        service.metrics.registry.register(collector)
+    return client_of(service)
+
+
+@pytest.fixture
+def client() -> Client:
+    return client_with_gauges(store_of(NODES, CLASSES))
 
 
 def series(client: Client) -> set[str]:
@@ -82,6 +78,7 @@ def test_requests_with_random_class_names_leave_the_number_of_series_unchanged(
 
 def test_the_gauges_say_which_nodes_support_what(client: Client) -> None:
     text = client.get("/metrics").text
+    assert 'cache_objects{kind="Node"} 3.0' in text
     values = dict(
         line.removeprefix("runtimeclass_extender_").rsplit(" ", 1)
         for line in text.splitlines()
@@ -97,16 +94,22 @@ def test_the_gauges_say_which_nodes_support_what(client: Client) -> None:
 
 
 def test_until_all_is_known_the_debug_answers_are_503() -> None:
-    store, metrics = SnapshotStore(), Metrics()
-    refused = RefusedPods(time.monotonic)
-    service = Service(store, metrics, Health(lambda: store.snapshot), refused)
-    metrics.registry.register(SupportCollector(service.support, lambda: store.snapshot))
-    with Client(create_app(service, Threads.of(1))) as client:
-        store.replace_runtime_classes(CLASSES)
-        for path in ("/runtimeclasses", "/runtimeclasses/kata/nodes", "/nodes/a"):
-            answer = client.get(path)
-            assert answer.status_code == 503
-            assert answer.json == {"error": "runtimeclass-extender: nodes not synced yet"}
-        answer = client.post("/explain", data=b'{"spec":{}}')
+    store = SnapshotStore()
+    client = client_with_gauges(store)
+    store.replace_runtime_classes(CLASSES)
+    for path in ("/runtimeclasses", "/runtimeclasses/kata/nodes", "/nodes/a"):
+        answer = client.get(path)
         assert answer.status_code == 503
-        assert not any("runtimeclass_nodes{" in each for each in series(client))
+        assert answer.json == {"error": "runtimeclass-extender: nodes not synced yet"}
+    answer = client.post("/explain", data=b'{"spec":{}}')
+    assert answer.status_code == 503
+    assert not any("runtimeclass_nodes{" in each for each in series(client))
+
+
+def test_what_a_watch_brings_and_how_it_ends_is_counted() -> None:
+    metrics = Metrics()
+    metrics.event("nodes", "ADDED")
+    metrics.restart("nodes", "closed")
+    text = client_of(replace(service_over(SnapshotStore()), metrics=metrics)).get("/metrics").text
+    counted = [line for line in text.splitlines() if line.endswith(" 1.0") and "nodes" in line]
+    assert len([each for each in counted if "_watch_" in each]) == 2

@@ -2,22 +2,24 @@
 
 import json
 import tracemalloc
-from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Raw
 
 from extender.cluster.node_and_class_feeds import NodeFeed
 from extender.cluster.snapshot_store import SnapshotStore
-from extender.decoding.decoder import DecodeError, decode
-from extender.decoding.nodes import NodeReader, RawNode, node_of, watched_node
-from extender.objects import Features, Pod, RuntimeClass
-from extender.predicates.node_checks import Policy
-from extender.shape import Shape, shape_of
-from extender.snapshot import Shapes
-
-SYSTEMS = [None, "", "linux", "windows"]
+from extender.kubernetes.decoder import DecodeError
+from extender.kubernetes.nodes import NodeReader
+from extender.model.objects import Pod, RuntimeClass
+from extender.model.pod_needs import Features
+from extender.rules.node_checks import Policy, Requirements
+from extender.rules.node_shape import Shape, shape_of
+from extender.rules.snapshot import Snapshot
+from tests.cases_file import cases
+from tests.stores import node_of, raw
 
 
 def node(system: str | None, label: str | None, **metadata: object) -> Any:
@@ -29,123 +31,32 @@ def node(system: str | None, label: str | None, **metadata: object) -> Any:
     }
 
 
-def followed(*documents: Any) -> SnapshotStore:
-    """A store fed with one node and its changes, as a watch brings them."""
+def followed(*documents: Any) -> list[Snapshot]:
+    """The snapshots after a node and each of its changes, as a watch brings them."""
     store = SnapshotStore()
     feed = NodeFeed(store)
-    feed.begin()
-    feed.commit()
+    found = []
     for document in documents:
-        feed.change(Raw(json.dumps(document).encode()), deleted=False)
+        feed.change(raw(document), deleted=False)
         feed.flush()
-    return store
+        found.append(store.snapshot)
+    return found
 
 
 def shapes_of(document: Any) -> list[Shape | None]:
-    """The shape of a node of the manifests, of a request, and of a watch."""
-    raw = json.dumps(document).encode()
-    return [
-        shape_of(node_of(decode(raw, RawNode)), ()),
-        shape_of(NodeReader().read(raw), ()),
-        followed(document).snapshot.shape(b"n"),
-    ]
+    """The shape of a node of the manifests or a request, and of a watch."""
+    return [shape_of(node_of(document), ()), followed(document)[-1].shape(b"n")]
 
 
-def user_namespaces_lack(shape: Shape, runtime_class: RuntimeClass | None) -> str | None:
-    """Why a pod with `hostUsers: false` is refused by a node of the shape."""
-    pod = Pod(features=Features(user_namespaces=True))
-    table = Shapes((shape,)).verdicts(pod, runtime_class, Policy())
-    reason = table.reasons[table.codes[1]]
-    return reason.text if reason else None
-
-
-@pytest.mark.parametrize(("system", "label"), list(product(SYSTEMS, [None, *SYSTEMS[1:]])))
-def test_the_windows_kubelet_ignores_host_users(system: str | None, label: str | None) -> None:
-    """What nodeInfo says; where that is empty, the label: semantics §1 check 6 and §9."""
-    is_windows = (system or label) == "windows"
-    for shape in shapes_of(node(system, label)):
-        assert shape is not None
-        assert shape.kubelet.is_windows is is_windows
-        for runtime_class in (None, RuntimeClass("c", "h")):
-            lacking = user_namespaces_lack(shape, runtime_class)
-            assert (lacking is None) is is_windows
-
-
-def test_the_windows_kubelet_does_not_ignore_recursive_read_only_mounts() -> None:
-    (shape, *_) = shapes_of(node("windows", None))
-    assert shape is not None
-    pod = Pod(features=Features(user_namespaces=True, recursive_read_only_mounts=True))
-    table = Shapes((shape,)).verdicts(pod, None, Policy())
-    reason = table.reasons[table.codes[1]]
-    assert reason is not None
-    assert reason.text == "nodes' default runtime handler lacks recursive read-only mounts"
-
-
-@pytest.mark.parametrize(
-    ("labels", "system"),
-    [
-        pytest.param('{"kubernetes.io/os":"windows"}', "windows", id="as kube-apiserver writes it"),
-        pytest.param('{ "kubernetes.io/os" : "windows" }', "windows", id="with blanks"),
-        pytest.param('{"kubernetes.io\\/os":"windows"}', "windows", id="an escaped key"),
-        pytest.param('{"kubernetes.io/os":"win\\u0064ows"}', "windows", id="an escaped value"),
-        pytest.param(
-            '{"kubernetes.io/os":"linux","kubernetes.io/os":"windows"}', "windows", id="twice"
-        ),
-        pytest.param(
-            '{"a":"\\"kubernetes.io/os\\":\\"windows","kubernetes.io/os":"linux"}',
-            "linux",
-            id="in a value",
-        ),
-        pytest.param('{"a":"é","kubernetes.io/os":"wïn"}', "wïn", id="not ASCII"),
-        pytest.param('{"kubernetes.io/os":null}', "", id="null"),
-        pytest.param('{"kubernetes.io/osx":"windows"}', "", id="another key"),
-        pytest.param("null", "", id="no labels"),
-    ],
-)
-def test_the_label_is_found_however_it_is_written(labels: str, system: str) -> None:
-    document = '{"metadata":{"name":"n","labels":' + labels + "}}"
-    assert NodeReader().read(document.encode()).kubelet.system == system
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [b'{"kubernetes.io/os":"\xff"}', b'{"kubernetes.io/os":1}', b'{"kubernetes.io/os":"a",1:2}'],
-)
-def test_a_label_that_can_t_be_read_is_an_error_that_names_the_labels(labels: bytes) -> None:
-    with pytest.raises(DecodeError, match=r"Node.*(labels|not JSON)"):
-        NodeReader().read(b'{"metadata":{"name":"n","labels":%s}}' % labels, "Node")
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        pytest.param(("linux", "linux"), ("windows", "linux"), id="what the kubelet tells"),
-        pytest.param((None, "linux"), (None, "windows"), id="the label alone"),
-        pytest.param((None, "windows"), ("linux", "windows"), id="told at last"),
-    ],
-)
+@cases
 def test_a_change_of_system_is_a_change_of_shape(
     before: tuple[str | None, str], after: tuple[str | None, str]
 ) -> None:
-    shapes = followed(node(*before), node(*after)).snapshot
-    assert shapes.shape(b"n") == shape_of(
-        node_of(decode(json.dumps(node(*after)).encode(), RawNode)), ()
-    )
+    shapes = followed(node(*before), node(*after))[-1]
+    assert shapes.shape(b"n") == shape_of(node_of(node(*after)), ())
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        pytest.param(
-            {"kubeletVersion": "v1.34.1"}, {"kubeletVersion": "v1.36.2-gke.1"}, id="upgraded"
-        ),
-        pytest.param({"kubeletVersion": "v1.30.1"}, {}, id="too old to decide"),
-        pytest.param({"kubeletVersion": "v1.x"}, {"kubeletVersion": "?"}, id="unreadable"),
-        pytest.param(
-            {"kubeletVersion": "v1.32.1"}, {"kubeletVersion": "v1.32.9+k3s1"}, id="patched"
-        ),
-    ],
-)
+@cases
 def test_versions_that_make_no_difference_make_no_shapes(one: Any, other: Any) -> None:
     """A cluster that is being upgraded has as few shapes as before."""
     documents = [node("linux", None), node("linux", None)]
@@ -154,29 +65,22 @@ def test_versions_that_make_no_difference_make_no_shapes(one: Any, other: Any) -
     assert len({*shapes_of(documents[0]), *shapes_of(documents[1])}) == 1
 
 
-@pytest.mark.parametrize(
-    "conditions",
-    [
-        [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
-        [None, {"type": "Ready"}, {"status": "True"}, {"type": "A", "status": "Unknown"}],
-        None,
-        "none of them",
-        [{"type": 1, "status": "True"}],
-        {"type": "Ready"},
-    ],
-)
-def test_a_watched_node_has_the_conditions_of_any_other(conditions: object) -> None:
-    """Those that can't be read are none, and the node is read all the same."""
+@cases
+def test_conditions_that_can_not_be_read_are_none(conditions: object) -> None:
     body = {"metadata": {"name": "a"}, "status": {"conditions": conditions}}
-    raw = Raw(json.dumps(body).encode())
-    node, read = watched_node(raw)
-    assert node.name == "a"
-    assert NodeReader().shared_conditions(read) == NodeReader().read(raw).conditions
+    node = node_of(body)
+    assert (node.name, node.conditions) == ("a", frozenset())
 
 
-def test_a_watched_node_that_can_not_be_read_is_refused() -> None:
+def test_a_node_that_tells_nothing_has_the_plainest_shape() -> None:
+    assert shape_of(node_of({"metadata": {"name": "n"}}), ()) == Shape()
+
+
+def test_a_node_that_can_not_be_read_is_refused_with_the_place() -> None:
     with pytest.raises(DecodeError, match=r"Node.status.nodeInfo: expected `object`"):
-        watched_node(Raw(b'{"status": {"conditions": [], "nodeInfo": 1}}'), "Node")
+        NodeReader().read(b'{"status": {"nodeInfo": 1}}', "Node")
+    with pytest.raises(DecodeError, match=r"Node.metadata.labels\[...\]: expected `str`"):
+        NodeReader().read(b'{"metadata": {"labels": {"kubernetes.io/os": 1}}}', "Node")
 
 
 LONG = "x" * 1_000_000
@@ -218,11 +122,81 @@ def test_a_kubelet_can_not_fill_the_memory_by_its_heartbeats(status: dict[str, A
 
 
 def test_a_node_of_long_traits_does_not_change_with_each_heartbeat() -> None:
-    feed = NodeFeed(SnapshotStore())
     handlers = [{"name": f"handler-{number}"} for number in range(1000)]
-    for version in ("1", "2"):
+
+    def told(version: str) -> Any:
         metadata = {"name": "a", "resourceVersion": version}
-        body = {"metadata": metadata, "status": {"runtimeHandlers": handlers}}
-        feed.change(Raw(json.dumps(body).encode()), deleted=False)
-        assert feed.has_changes == (version == "1")
-        feed.flush()
+        return {"metadata": metadata, "status": {"runtimeHandlers": handlers}}
+
+    before, after = followed(told("1"), told("2"))
+    assert before is after
+
+
+# Of handlers that a node lists twice the first counts, as in the kubelet
+
+NAMES = ["", "runsc", "kata"]
+
+features = st.one_of(
+    st.none(),
+    st.fixed_dictionaries(
+        {}, optional={"userNamespaces": st.booleans(), "recursiveReadOnlyMounts": st.booleans()}
+    ),
+)
+handlers = st.lists(
+    st.one_of(
+        st.none(),
+        st.fixed_dictionaries(
+            {},
+            optional={"name": st.one_of(st.none(), st.sampled_from(NAMES)), "features": features},
+        ),
+    ),
+    max_size=6,
+)
+
+
+def document(listed: list[dict[str, Any] | None]) -> dict[str, Any]:
+    return {"metadata": {"name": "n1"}, "status": {"runtimeHandlers": listed}}
+
+
+def first_of(listed: list[dict[str, Any] | None], name: str) -> dict[str, Any] | None:
+    """What HandlerSupportsUserNamespaces of kubelet_getters.go (v1.36.2) finds by a name."""
+    return next(
+        (each for each in (i or {} for i in listed) if (each.get("name") or "") == name), None
+    )
+
+
+@given(
+    listed=handlers,
+    name=st.sampled_from(NAMES),
+    needed=st.builds(Features, st.booleans(), st.booleans()),
+)
+def test_of_handlers_listed_twice_the_first_decides(
+    listed: list[dict[str, Any] | None], name: str, needed: Features
+) -> None:
+    """For all lists: a pod that needs features passes if the first of its handler has them."""
+    node = node_of(document(listed))
+    found = first_of(listed, name)
+    offered = (found or {}).get("features") or {}
+    has_all = (not needed.user_namespaces or offered.get("userNamespaces", False)) and (
+        not needed.recursive_read_only_mounts or offered.get("recursiveReadOnlyMounts", False)
+    )
+    expected = has_all and (found is not None or not listed)
+    runtime_class = RuntimeClass("c", name)
+    requirements = Requirements.of(Pod(features=needed).needs, runtime_class, Policy())
+    assert (requirements.mismatch(shape_of(node, ())) is None) == expected
+
+
+@given(listed=handlers)
+def test_whoever_reads_a_node_finds_the_same_handlers(listed: list[dict[str, Any] | None]) -> None:
+    """NodeReader = the feed that follows the API server, for all lists."""
+    node = node_of(document(listed))
+    store = SnapshotStore()
+    feed = NodeFeed(store)
+    feed.begin()
+    feed.collect(raw(document(listed)))
+    feed.commit()
+    shape = store.snapshot.shape(b"n1")
+    assert shape is not None
+    assert shape.handlers == node.handlers
+    names = [each.name for each in node.handlers]
+    assert len(names) == len(set(names))

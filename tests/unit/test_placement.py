@@ -1,14 +1,21 @@
-"""Which pods are stranded, and which have drifted."""
+"""Which pods are starting, which are stranded, and which have drifted."""
 
+import json
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import pytest
 
-from extender.cluster.snapshot_store import SnapshotStore
-from extender.objects import Features, Handler, Node, RuntimeClass, Taint
-from extender.predicates.node_checks import HandlerCheck, Policy
-from extender.using_objects import PlacedPod
-from extender.verbs.placement import Placement, State, group_of
+from extender.kubernetes.decoder import decode
+from extender.kubernetes.pods import RawPod, placed_pod_of
+from extender.model.objects import Handler, Node, RuntimeClass, Taint
+from extender.model.pod_needs import Features
+from extender.model.reasons import age_text
+from extender.model.using_objects import PlacedPod, Wait
+from extender.rules.node_checks import HandlerCheck, Policy
+from extender.rules.pod_state import Placement, State, group_of, wait_of
+from tests.cases_file import cases, rows
+from tests.stores import snapshot_of
 
 LABELS: Final = {"sandbox": "kata", "zone": "a"}
 KATA: Final = RuntimeClass(
@@ -26,83 +33,84 @@ NODES: Final = [
     Node("silent", LABELS),
     Node("tainted", LABELS, (Taint("gpu", "", "NoSchedule"),), frozenset({Handler("kata")})),
 ]
+SNAPSHOT: Final = snapshot_of(NODES, [KATA])
+NEEDS_USERS: Final = Features(user_namespaces=True)
+LESS: Final = {"cpu": "1", "memory": "120Mi"}
 
 
 def judged(policy: Policy | None = None, **fields: Any) -> tuple[State, str]:
-    store = SnapshotStore()
-    store.replace_all(NODES, [KATA])
-    pod = PlacedPod(
-        "d", "p", **{"runtime_class_name": "kata", "node": "good", "overhead": OVERHEAD, **fields}
-    )
-    return Placement(store.snapshot, policy or Policy()).judge(pod)
+    usual = {"runtime_class_name": "kata", "node": "good", "overhead": OVERHEAD}
+    return Placement(SNAPSHOT, policy or Policy()).judge(PlacedPod("d", "p", **usual | fields))
 
 
 @pytest.mark.parametrize(
-    ("fields", "state", "said"),
+    ("fields", "said"),
     [
-        pytest.param({}, State.RUNNING, "", id="as its class has it, in other words"),
-        pytest.param({"node": ""}, State.PENDING, "", id="no node"),
-        pytest.param({"node": "broken"}, State.STRANDED, 'no runtime handler "kata"', id="handler"),
-        pytest.param({"node": "bare"}, State.STRANDED, "nodeSelector sandbox=kata", id="label"),
-        pytest.param({"node": "gone"}, State.STRANDED, 'node "gone" not found', id="node gone"),
+        *rows("placement", "a_pod_is_stranded_where_its_node_would_be_refused_today"),
         pytest.param(
-            {"runtime_class_name": "gone"}, State.STRANDED, "RuntimeClass not found", id="no class"
+            {"node": "tainted", "features": NEEDS_USERS}, "lacks user namespaces", id="feature"
         ),
         pytest.param(
-            {"node": "tainted", "features": Features(user_namespaces=True)},
-            State.STRANDED,
-            "lacks user namespaces",
-            id="feature",
-        ),
-        pytest.param({"node": "tainted"}, State.RUNNING, "", id="a taint strands nobody"),
-        pytest.param({"node": "silent"}, State.RUNNING, "", id="handlers not reported"),
-        pytest.param(
-            {"overhead": {"cpu": "1", "memory": "120Mi"}},
-            State.DRIFTED,
-            'carries cpu=1, memory=120Mi overhead, RuntimeClass "kata" has cpu=1, memory=160Mi',
-            id="overhead",
-        ),
-        pytest.param({"overhead": {}}, State.DRIFTED, "carries no overhead", id="no overhead"),
-        pytest.param(
-            {"node_selector": {"sandbox": "old"}}, State.DRIFTED, "sandbox=old", id="nodeSelector"
-        ),
-        pytest.param(
-            {"node_selector": {"sandbox": "kata"}},
-            State.DRIFTED,
-            "does not carry nodeSelector zone=a",
-            id="half of the nodeSelector",
-        ),
-        pytest.param(
-            {"node_selector": {"disk": "ssd"}}, State.RUNNING, "", id="a nodeSelector of its own"
-        ),
-        pytest.param(
-            {"created": "2026-02-01T00:00:00Z"}, State.DRIFTED, "was created after", id="older"
-        ),
-        pytest.param(
-            {"created": "2026-02-01T00:00:00Z", "bound": "2026-03-01T00:00:00Z"},
-            State.RUNNING,
-            "",
-            id="older, and bound after",
-        ),
-        pytest.param(
-            {"runtime_class_name": "", "overhead": {}, "features": Features(user_namespaces=True)},
-            State.STRANDED,
+            {"runtime_class_name": "", "overhead": {}, "features": NEEDS_USERS},
             "nodes' default runtime handler lacks user namespaces",
             id="a feature without a class",
         ),
-        pytest.param(
-            {"runtime_class_name": "", "overhead": {}, "node": "gone"},
-            State.STRANDED,
-            "not found",
-            id="no class, and a node that is gone",
-        ),
     ],
 )
-def test_a_pod_stands_as_it_does(fields: dict[str, Any], state: State, said: str) -> None:
-    found, reason = judged(**fields)
-    assert found is state, reason
+def test_a_pod_is_stranded_where_its_node_would_be_refused_today(
+    fields: dict[str, Any], said: str
+) -> None:
+    state, reason = judged(**fields)
+    assert state is State.STRANDED
     assert said in reason
-    assert bool(reason) is bool(said)
+
+
+@cases
+def test_a_pod_that_admission_would_make_otherwise_today_has_drifted(
+    fields: dict[str, Any], said: str
+) -> None:
+    state, reason = judged(**fields)
+    assert state is State.DRIFTED
+    assert said in reason
+
+
+@cases
+def test_other_pods_run_and_wait(fields: dict[str, Any]) -> None:
+    assert judged(**fields) == (State.RUNNING, "")
+    assert judged(**fields | {"node": ""}) == (State.PENDING, "")
+
+
+SINCE: Final = "2026-11-22T11:30:38Z"
+
+
+@cases
+def test_a_pod_on_a_node_without_a_sandbox_is_starting(
+    phase: str, condition: list[Any] | None, node: str, state: State
+) -> None:
+    """condition: its type and status; [null] is what an old kubelet may write."""
+    conditions: Any = condition
+    if condition and condition[0]:
+        kind, status = condition
+        conditions = [{"type": kind, "status": status, "lastTransitionTime": SINCE}]
+    spec = {"nodeName": node, "runtimeClassName": "kata", "overhead": OVERHEAD}
+    document = {
+        "metadata": {"name": "p"},
+        "spec": spec,
+        "status": {"phase": phase, "conditions": conditions},
+    }
+    pod = placed_pod_of(decode(json.dumps(document).encode(), RawPod))
+    now = datetime(2026, 11, 22, 11, 44, 40, tzinfo=UTC)
+    found, reason = Placement(SNAPSHOT, Policy(), now).judge(pod)
+    assert found == state
+    if found is State.STARTING:
+        assert reason.startswith(f"no sandbox has started for 14m since {SINCE}: kubectl describe")
+        assert ("no runtime handler" in reason) is (node == "broken")
+    assert group_of(pod, {}).example.starting_since == ("" if found is State.STARTING else None)
+
+
+@cases
+def test_an_age_is_told_in_one_unit(since: str, age: str) -> None:
+    assert age_text(since, datetime(2026, 11, 22, 12, tzinfo=UTC)) == age
 
 
 def test_the_flags_of_matching_count() -> None:
@@ -118,7 +126,33 @@ def test_of_a_long_node_selector_only_what_the_class_asks_for_is_kept(node: str)
     pod = PlacedPod("d", "p", "kata", node, node_selector=selector, overhead=OVERHEAD)
     group = group_of(pod, {"kata": KATA})
     assert sum(map(len, group.node_selector)) <= 2 * len(LABELS)
-    store = SnapshotStore()
-    store.replace_all(NODES, [KATA])
-    placement = Placement(store.snapshot, Policy())
+    placement = Placement(SNAPSHOT, Policy())
     assert placement.judge(group.example) == placement.judge(pod)
+
+
+def waits(message: str, runtime_class: RuntimeClass | None = KATA, **spec: Any) -> Wait:
+    """Of a pod with the labels of its class, as the gauges count it: by its group."""
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    spec = {"runtimeClassName": "kata", "nodeSelector": LABELS, **spec}
+    raw = {"metadata": {"name": "p"}, "spec": spec, "status": {"conditions": [condition]}}
+    pod = placed_pod_of(decode(json.dumps(raw).encode(), RawPod))
+    return wait_of(group_of(pod, {}).example, runtime_class)
+
+
+@pytest.mark.parametrize(
+    ("message", "why"), rows("placement", "a_pod_waits_for_what_kube_scheduler_said_last")
+)
+def test_a_pod_waits_for_what_kube_scheduler_said_last(message: str, why: str) -> None:
+    assert waits(message) == why
+
+
+def test_labels_that_no_node_has_are_the_class_s_unless_the_pod_asks_for_others() -> None:
+    said = "0/5 nodes are available: 5 node(s) didn't match Pod's node affinity/selector."
+    affinity: dict[str, Any] = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}
+    }
+    assert waits(said) is Wait.RUNTIME_CLASS
+    assert waits(said, nodeSelector={**LABELS, "disk": "ssd"}) is Wait.OTHER
+    assert waits(said, affinity=affinity) is Wait.OTHER
+    assert waits(said, None) is Wait.OTHER
+    assert waits(said, RuntimeClass("kata", "kata")) is Wait.OTHER

@@ -2,34 +2,25 @@
 
 import pytest
 
-from extender.cluster.snapshot_store import SnapshotStore
-from extender.objects import Handler, Node, RuntimeClass, Taint
-from extender.verbs.pools import PLAIN, pools_of
+from extender.model.objects import Handler, Node, RuntimeClass, Taint
+from extender.rules.class_nodes import NodeCounts, nodes_of_each
+from extender.rules.node_checks import Policy
+from extender.rules.pools import PLAIN, POOL_LABELS, pools_of
+from tests.stores import snapshot_of
 
 CLASSES = [RuntimeClass("kata", "kata", (("sandbox", "kata"),))]
 
 
 def pools(*nodes: Node, labels: tuple[str, ...] = ()) -> dict[tuple[str, str], list[str]]:
     """(label, name) → the names of the pool's nodes."""
-    store = SnapshotStore()
-    store.replace_all(nodes, CLASSES)
-    found = pools_of(store.snapshot, labels)
+    found = pools_of(snapshot_of(nodes, CLASSES), labels)
     for number, pool in enumerate(found.pools):
         assert all(found.of_node[name] == number for name in pool.nodes)
     assert len(found.of_node) == len(nodes)
     return {(each.label, each.name): [n.decode() for n in each.nodes] for each in found.pools}
 
 
-@pytest.mark.parametrize(
-    "label",
-    [
-        pytest.param("cloud.google.com/gke-nodepool", id="GKE"),
-        pytest.param("eks.amazonaws.com/nodegroup", id="EKS"),
-        pytest.param("kubernetes.azure.com/agentpool", id="AKS"),
-        pytest.param("karpenter.sh/nodepool", id="Karpenter"),
-        pytest.param("kops.k8s.io/instancegroup", id="kops"),
-    ],
-)
+@pytest.mark.parametrize("label", POOL_LABELS)
 def test_the_labels_of_providers_name_a_pool(label: str) -> None:
     found = pools(Node("a", {label: "x"}), Node("b", {label: "y"}), Node("c", {label: "x"}))
     assert found == {(label, "x"): ["a", "c"], (label, "y"): ["b"]}
@@ -50,13 +41,6 @@ def test_a_label_asked_for_counts_before_the_known_ones_and_the_first_of_several
         (gke, "x"): ["c"],
         ("", PLAIN): ["d"],
     }
-
-
-def test_pools_of_one_name_and_different_labels_are_two() -> None:
-    found = pools(
-        Node("a", {"karpenter.sh/nodepool": "x"}), Node("b", {"eks.amazonaws.com/nodegroup": "x"})
-    )
-    assert len(found) == 2
 
 
 def test_nodes_without_a_label_are_a_pool_where_classes_can_t_tell_them_apart() -> None:
@@ -82,3 +66,12 @@ def test_a_label_s_value_may_need_an_escape() -> None:
         (label, 'x"\\y'): ["a"],
         (label, "x"): ["b"],
     }
+
+
+def test_nodes_are_counted_by_class_and_pool() -> None:
+    labels = [{"sandbox": "kata", "agentpool": "x"}] * 2 + [{"agentpool": "y"}]
+    nodes = [Node(name, each) for name, each in zip("abc", labels, strict=True)]
+    snapshot = snapshot_of(nodes, CLASSES)
+    found = nodes_of_each(CLASSES, snapshot, {b"b"}, Policy(), pools_of(snapshot, ()))
+    of_pools = [NodeCounts(2, 1, 2), NodeCounts(0, 0, 1)]
+    assert found == {"kata": (NodeCounts(2, 1, 3), of_pools)}

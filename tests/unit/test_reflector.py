@@ -1,124 +1,90 @@
 """The reflector over a connection that is silent, or worse, without waiting for it."""
 
+import json
 import logging
-import threading
 from collections import deque
-from collections.abc import Callable, Mapping
 
 import pytest
 
-from extender.cluster.api_connection import ConnectionFaultError, SilentError, UnreachableError
-from extender.cluster.kinds import NODES
-from extender.cluster.list_watch import (
+from extender.cluster.api.connection import ConnectionFaultError, SilentError
+from extender.cluster.api.list_watch import (
     INITIAL_EVENTS_SECONDS,
     SILENCE_SECONDS,
     Backoff,
     ListWatch,
     Reason,
 )
+from extender.cluster.api.reflector import Reflector
 from extender.cluster.node_and_class_feeds import NodeFeed
-from extender.cluster.reflector import Reflector
 from extender.cluster.snapshot_store import SnapshotStore
+from extender.kubernetes.kinds import NODES
 from tests.clocks import Clock
+from tests.fakes.connections import Body, Connection
 
 LIST = b'{"kind":"NodeList","metadata":{"resourceVersion":"10"},"items":[]}'
 
 
-class Body:
-    """An answer in pieces: bytes, or an exception to raise; empty is the end."""
+class Reasons(list[Reason]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[str] = []
 
-    def __init__(self, clock: Clock, *pieces: bytes | Exception, seconds: float = 0.0) -> None:
-        self.status = 200
-        self.closed = 0
-        self._clock = clock
-        self._pieces = deque(pieces)
-        self._seconds = seconds
-        self.retry_after: float | None = None
+    def event(self, kind: str, type: str) -> None:
+        self.events.append(type)
 
-    def read_some(self, silence: float) -> bytes:
-        self._clock.now += self._seconds
-        piece = self._pieces.popleft() if self._pieces else b""
-        if isinstance(piece, Exception):
-            raise piece
-        return piece
-
-    def read_all(self, silence: float, limit: int = 0) -> bytes:
-        return b"".join(iter(lambda: self.read_some(silence), b""))
-
-    def is_idle(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self.closed += 1
+    def restart(self, kind: str, reason: Reason) -> None:
+        self.append(reason)
 
 
-class Connection:
-    """Gives one answer after the other, then stops the reflector."""
+class Followed:
+    """Has a reflector follow the answers, one after the other, and then stop."""
 
-    def __init__(self, *answers: Body | Exception) -> None:
+    def __init__(self, clock: Clock, *answers: Body | Exception, watch_list: bool = False) -> None:
         self._answers = deque(answers)
-        self.queries: list[Mapping[str, str]] = []
-        self.credentials_read = 0
-        self.ended = threading.Event()
-        self.stop: Callable[[], None] = self.ended.set
-        self.before: Callable[[], object] = bool
+        self.connection, self.reasons = Connection(self._next), Reasons()
+        self._reflector = Reflector(
+            NODES,
+            NodeFeed(SnapshotStore()),
+            self.connection,
+            ListWatch(Backoff(clock), watch_list=watch_list),
+            self.reasons,
+            clock=clock,
+            pause=lambda event, seconds: False,
+        )
+        #: How readiness describes the reflector just before each request is answered.
+        self.states: list[str] = []
+        self._reflector.run()
 
-    def get(self, path: str, query: Mapping[str, str], *, silence: float) -> Body:
-        self.before()
-        self.queries.append(query)
+    def _next(self) -> Body:
+        self.states.append(self._reflector.contact.describe())
         if not self._answers:
-            self.ended.set()
-            self.stop()
+            self._reflector.stop()
             raise SilentError("no more answers")
         answer = self._answers.popleft()
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def rejected(self) -> None:
-        self.credentials_read += 1
-
-    def interrupt(self) -> None:
-        pass
-
-
-class Reasons(list[Reason]):
-    def event(self, kind: str, type: str) -> None:
-        pass
-
-    def restart(self, kind: str, reason: Reason) -> None:
-        self.append(reason)
+    @property
+    def asked(self) -> list[str]:
+        """A word for each request."""
+        words = []
+        for query in self.connection.queries:
+            kind = "watch" if "watch" in query else "list"
+            version = query.get("resourceVersion")
+            word = "stream" if "sendInitialEvents" in query else kind
+            words.append(f"{word}@{version}" if version else word)
+        return words
 
 
-def follow(
-    clock: Clock,
-    *answers: Body | Exception,
-    watch_list: bool,
-    seen: Callable[[str], object] = bool,
-) -> tuple[list[str], Reasons]:
-    """What was asked, a word a request, and why each request ended.
+def a_list() -> Body:
+    return Body(LIST)
 
-    seen is told how readiness describes the reflector just before each request.
-    """
-    connection, reasons = Connection(*answers), Reasons()
-    reflector = Reflector(
-        NODES,
-        NodeFeed(SnapshotStore()),
-        connection,
-        ListWatch(Backoff(clock), watch_list=watch_list),
-        reasons,
-        clock=clock,
-        pause=lambda event, seconds: False,
-    )
-    connection.stop = reflector.stop
-    connection.before = lambda: seen(reflector.describe())
-    reflector.run()
-    words = []
-    for query in connection.queries:
-        kind = "stream" if "sendInitialEvents" in query else "watch" if "watch" in query else "list"
-        version = query.get("resourceVersion")
-        words.append(f"{kind}@{version}" if version else kind)
-    return words, reasons
+
+def error(code: int, message: str) -> bytes:
+    """An event of a watch."""
+    status = {"kind": "Status", "code": code, "message": message}
+    return json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
 
 
 def added(name: str, version: int) -> bytes:
@@ -126,199 +92,165 @@ def added(name: str, version: int) -> bytes:
     return f'{{"type":"ADDED","object":{{"metadata":{metadata}}}}}\n'.encode()
 
 
+BOOKMARK = (
+    b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"200",'
+    b'"annotations":{"k8s.io/initial-events-end":"true"}}}}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked", "reason"),
+    [
+        pytest.param(
+            [SilentError("no head")], ["watch@10", "watch@10"], Reason.SILENT, id="no answer"
+        ),
+        pytest.param(
+            [Body(b'{"type":"ADDED","object":{"x":"' + b"x" * 2**20, *[b"x" * 2**22] * 9)],
+            ["watch@10", "list"],
+            Reason.GARBAGE,
+            id="an event without end",
+        ),
+        pytest.param(
+            [Body(RuntimeError("a bug"))],
+            ["watch@10", "list"],
+            Reason.EXCEPTION,
+            id="a fault of ours, in spite of which the thread goes on",
+        ),
+    ],
+)
+def test_after_the_end_of_a_watch_it_is_asked_again(
+    answers: list[Body | Exception], asked: list[str], reason: Reason
+) -> None:
+    found = Followed(Clock(), a_list(), *answers)
+    assert (found.asked, found.reasons) == (["list", *asked], [reason])
+
+
 def test_a_silent_watch_is_begun_again_where_it_was() -> None:
     clock = Clock()
-    watch = Body(clock, added("a", 12), SilentError("90 s"), seconds=2)
-    asked, reasons = follow(clock, Body(clock, LIST), watch, watch_list=False)
-    assert asked == ["list", "watch@10", "watch@12"]
-    assert reasons == [Reason.SILENT]
+    watch = Body(added("a", 12), SilentError("90 s"), clock=clock, seconds=2)
+    found = Followed(clock, a_list(), watch)
+    assert (found.asked, found.reasons) == (["list", "watch@10", "watch@12"], [Reason.SILENT])
 
 
-def test_a_watch_that_is_not_even_answered_is_asked_for_again() -> None:
+@pytest.mark.parametrize(
+    ("pieces", "seconds", "asked", "reason"),
+    [
+        pytest.param(
+            [added("a", 1), SilentError("30 s")], 0, "list", Reason.NO_INITIAL_EVENTS_END, id="end"
+        ),
+        pytest.param(
+            [added("a", version) for version in range(1, 100)],
+            INITIAL_EVENTS_SECONDS / 10,
+            "list",
+            Reason.NO_INITIAL_EVENTS_END,
+            id="nothing but heartbeats of known nodes",
+        ),
+        pytest.param(
+            [*(added(f"n{version}", version) for version in range(1, 100)), BOOKMARK],
+            INITIAL_EVENTS_SECONDS / 2,
+            "watch@200",
+            Reason.CLOSED,
+            id="new nodes, however slowly",
+        ),
+    ],
+)
+def test_initial_events_are_waited_for_while_they_bring_new_nodes(
+    pieces: list[bytes | Exception], seconds: float, asked: str, reason: Reason
+) -> None:
     clock = Clock()
-    silent = SilentError("no head")
-    asked, reasons = follow(clock, Body(clock, LIST), silent, watch_list=False)
-    assert asked == ["list", "watch@10", "watch@10"]
-    assert reasons == [Reason.SILENT]
+    found = Followed(clock, Body(*pieces, clock=clock, seconds=seconds), watch_list=True)
+    assert (found.asked, found.reasons) == (["stream", asked], [reason])
 
 
-def test_initial_events_that_stop_fall_back_to_a_list() -> None:
-    clock = Clock()
-    stream = Body(clock, added("a", 1), SilentError("30 s"))
-    asked, reasons = follow(clock, stream, watch_list=True)
-    assert asked == ["stream", "list"]
-    assert reasons == [Reason.NO_INITIAL_EVENTS_END]
-
-
-def test_heartbeats_of_known_nodes_do_not_keep_initial_events_going() -> None:
-    clock = Clock()
-    beats = [added("a", version) for version in range(1, 100)]
-    stream = Body(clock, *beats, seconds=INITIAL_EVENTS_SECONDS / 10)
-    asked, reasons = follow(clock, stream, watch_list=True)
-    assert asked == ["stream", "list"]
-    assert reasons == [Reason.NO_INITIAL_EVENTS_END]
-
-
-def test_new_nodes_keep_initial_events_going() -> None:
-    clock = Clock()
-    bookmark = (
-        b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"200",'
-        b'"annotations":{"k8s.io/initial-events-end":"true"}}}}\n'
-    )
-    nodes = [added(f"n{version}", version) for version in range(1, 100)]
-    stream = Body(clock, *nodes, bookmark, seconds=INITIAL_EVENTS_SECONDS / 2)
-    asked, reasons = follow(clock, stream, watch_list=True)
-    assert asked == ["stream", "watch@200"]
-    assert reasons == [Reason.CLOSED]
-
-
-def test_whatever_goes_wrong_the_thread_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
-    asked, reasons = follow(clock, RuntimeError("a bug"), Body(clock, LIST), watch_list=False)
-    assert asked == ["list", "list", "watch@10"]
-    assert reasons == [Reason.EXCEPTION]
-    assert "a bug" in caplog.text
-
-
-def test_an_event_without_end_is_garbage() -> None:
-    clock = Clock()
-    pieces = [b'{"type":"ADDED","object":{"x":"' + b"x" * 2**20] + [b"x" * 2**22] * 9
-    asked, reasons = follow(clock, Body(clock, LIST), Body(clock, *pieces), watch_list=False)
-    assert asked == ["list", "watch@10", "list"]
-    assert reasons == [Reason.GARBAGE]
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.message for each in caplog.records if each.levelno >= logging.WARNING]
 
 
 def test_a_watch_that_has_nothing_to_say_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
     """Nothing is logged, and readiness mentions nothing, however long nothing happens."""
     clock = Clock()
-    quiet = [Body(clock, SilentError("90 s"), seconds=SILENCE_SECONDS) for _ in range(10)]
-    states: list[str] = []
-    asked, reasons = follow(
-        clock, Body(clock, LIST), *quiet, watch_list=False, seen=lambda each: states.append(each)
-    )
-    assert reasons == [Reason.SILENT] * 10
-    assert asked == ["list", *["watch@10"] * 11]
-    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
-    assert states == [""] * len(asked)
+    quiet = [Body(SilentError("90 s"), clock=clock, seconds=SILENCE_SECONDS) for _ in range(10)]
+    found = Followed(clock, a_list(), *quiet)
+    assert found.reasons == [Reason.SILENT] * 10
+    assert found.asked == ["list", *["watch@10"] * 11]
+    assert warnings(caplog) == []
+    assert found.states == [""] * len(found.asked)
 
 
 def test_a_server_that_has_no_watch_lists_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
     """kube-apiserver says so with an ERROR event where etcd can't tell of its progress."""
-    clock = Clock()
-    event = b'{"type":"ERROR","object":{"kind":"Status","code":500,"message":"disabled"}}\n'
-    asked, _ = follow(clock, Body(clock, event), Body(clock, LIST), watch_list=True)
-    assert asked[:3] == ["stream", "list", "watch@10"]
-    texts = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
-    assert not [each for each in texts if "watch-list" in each]
-
-
-def test_a_watch_that_is_not_answered_is_one(caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
-    follow(clock, Body(clock, LIST), SilentError("no head"), watch_list=False)
-    assert [each.levelno for each in caplog.records if "watch of nodes" in each.message] == [
-        logging.WARNING
-    ]
+    found = Followed(Clock(), Body(error(500, "disabled")), a_list(), watch_list=True)
+    assert found.asked[:3] == ["stream", "list", "watch@10"]
+    assert not [each for each in warnings(caplog) if "watch-list" in each]
 
 
 @pytest.mark.parametrize(
-    ("pieces", "seconds", "level", "trouble"),
+    ("pieces", "seconds", "warned", "trouble"),
     [
-        pytest.param((), 60.0, None, "", id="the server's own end"),
-        pytest.param((), 0.5, logging.WARNING, "closed", id="an end at once"),
+        pytest.param([], 60.0, False, "", id="the server's own end"),
+        pytest.param([], 0.5, True, "closed", id="an end at once"),
         pytest.param(
-            (ConnectionFaultError("reset by peer"),),
-            600.0,
-            logging.WARNING,
-            "reset by peer",
-            id="a reset",
+            [ConnectionFaultError("reset by peer")], 600.0, True, "reset by peer", id="a reset"
         ),
-        pytest.param((b"nonsense\n",), 600.0, logging.WARNING, "not an event", id="garbage"),
-        pytest.param(
-            (b'{"type":"ERROR","object":{"code":410,"message":"too old"}}\n',),
-            600.0,
-            logging.INFO,
-            "too old",
-            id="an expired version",
-        ),
-        pytest.param(
-            (b'{"type":"ERROR","object":{"code":403,"message":"you may not"}}\n',),
-            600.0,
-            logging.ERROR,
-            "you may not",
-            id="a right that is gone",
-        ),
+        pytest.param([b"nonsense\n"], 600.0, True, "not an event", id="garbage"),
+        pytest.param([error(410, "too old")], 600.0, False, "too old", id="an expired version"),
+        pytest.param([error(403, "you may not")], 600.0, True, "you may not", id="a refusal"),
     ],
 )
 def test_which_endings_of_a_watch_are_trouble(
-    pieces: tuple[bytes | Exception, ...],
+    pieces: list[bytes | Exception],
     seconds: float,
-    level: int | None,
+    warned: bool,
     trouble: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Of trouble readiness tells until the server is heard again, and the log has a line."""
+    caplog.set_level(logging.INFO)
     clock = Clock()
-    states: list[str] = []
-    follow(
-        clock,
-        Body(clock, LIST),
-        Body(clock, *pieces, seconds=seconds),
-        watch_list=False,
-        seen=lambda each: states.append(each),
-    )
-    said = [each.levelno for each in caplog.records if each.levelno > logging.INFO]
-    assert said == ([level] if level and level > logging.INFO else [])
-    assert trouble in states[2]
-    assert bool(states[2]) is bool(trouble)
+    found = Followed(clock, a_list(), Body(*pieces, clock=clock, seconds=seconds))
+    assert warnings(caplog) == ["watch of nodes ended, trying again"] * warned
+    assert ("ended, trying again" in caplog.text) is bool(trouble)
+    assert trouble in found.states[2]
+    assert bool(found.states[2]) is bool(trouble)
+
+
+@pytest.mark.parametrize(
+    ("type", "counted"),
+    [
+        *((each, each) for each in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")),
+        *((each, "unknown") for each in ("RENAMED", "x" * 1000)),
+    ],
+)
+def test_events_are_counted_by_the_types_that_there_are(type: str, counted: str) -> None:
+    """A label of a metric, of which a server must not make as many as it likes."""
+    event = added("a", 12).replace(b"ADDED", type.encode())
+    assert Followed(Clock(), a_list(), Body(event)).reasons.events == [counted]
 
 
 def test_events_are_contact_however_long_a_watch_lives() -> None:
     clock = Clock()
-    states: list[str] = []
     events = [added(f"n{version}", version) for version in range(11, 21)]
-    watch = Body(clock, *events, seconds=SILENCE_SECONDS / 2)
-    follow(clock, Body(clock, LIST), watch, watch_list=False, seen=lambda each: states.append(each))
+    watch = Body(*events, clock=clock, seconds=SILENCE_SECONDS / 2)
+    found = Followed(clock, a_list(), watch)
     assert clock.now > 1000 + 4 * SILENCE_SECONDS
-    assert states == ["", "", ""]
+    assert found.states == ["", "", ""]
 
 
 @pytest.mark.parametrize("watch_list", [False, True])
 def test_every_answer_is_closed_however_it_ends(watch_list: bool) -> None:
     """Each is a connection, and the API server has a limit of them."""
-    clock = Clock()
     bodies = [
-        Body(clock, LIST),
-        Body(clock, added("a", 12), SilentError("90 s")),
-        Body(clock, ConnectionFaultError("reset by peer")),
-        Body(clock, b"nonsense\n"),
-        Body(clock, b"no list"),
-        Body(clock, LIST),
-        Body(clock, RuntimeError("a bug")),
-        Body(clock),
+        a_list(),
+        Body(added("a", 12), SilentError("90 s")),
+        Body(ConnectionFaultError("reset by peer")),
+        Body(b"nonsense\n"),
+        Body(b"no list"),
+        a_list(),
+        Body(RuntimeError("a bug")),
+        Body(),
     ]
-    follow(clock, *bodies, watch_list=watch_list)
+    Followed(Clock(), *bodies, watch_list=watch_list)
     assert [each.closed for each in bodies] == [1] * len(bodies)
-
-
-def test_an_expired_version_is_logged_as_news_and_the_list_after_it_as_none(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.INFO)
-    clock = Clock()
-    expired = b'{"type":"ERROR","object":{"code":410,"message":"too old"}}\n'
-    follow(clock, Body(clock, LIST), Body(clock, expired), Body(clock, LIST), watch_list=False)
-    levels = [each.levelno for each in caplog.records if "ended, trying again" in each.message]
-    assert levels == [logging.INFO]
-
-
-def test_a_fault_that_is_tried_again_at_once_is_a_warning_all_the_same(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Only a watch-list that gives way to a list is none."""
-    clock = Clock()
-    reset = Body(clock, ConnectionFaultError("reset by peer"), seconds=600)
-    follow(clock, Body(clock, LIST), reset, watch_list=False)
-    assert "watch of nodes ended, trying again" in caplog.text
 
 
 def test_how_long_a_list_took_is_counted_from_its_own_beginning(
@@ -327,62 +259,7 @@ def test_how_long_a_list_took_is_counted_from_its_own_beginning(
     """A list after an hour of watching did not take an hour."""
     caplog.set_level(logging.INFO)
     clock = Clock()
-    expired = b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}\n'
-    watch = Body(clock, expired, seconds=3600)
-    follow(
-        clock,
-        Body(clock, LIST, seconds=2),
-        watch,
-        Body(clock, LIST, seconds=3),
-        watch_list=False,
-    )
+    first, second = (Body(LIST, clock=clock, seconds=seconds) for seconds in (2, 3))
+    Followed(clock, first, Body(error(410, "too old"), clock=clock, seconds=3600), second)
     synced = [each for each in caplog.records if each.message == "synced"]
     assert [vars(each)["seconds"] for each in synced] == [4, 6]  # each has an end to read, too
-
-
-def test_a_401_has_the_credentials_read_again_and_no_other_refusal_does() -> None:
-    clock = Clock()
-    refused = [Body(clock, b'{"message":"no"}') for _ in range(3)]
-    for body, status in zip(refused, (401, 403, 401), strict=True):
-        body.status = status
-    connection = Connection(*refused)
-    reflector = reflector_of(connection, clock, [])
-    reflector.run()
-    assert len(connection.queries) == 4
-    assert connection.credentials_read == 2
-
-
-def test_what_the_server_decides_is_waited_out_and_what_keeps_it_away_may_end_sooner() -> None:
-    """Another kind's reflector may find the server there again, which ends no Retry-After."""
-    clock = Clock()
-    waits: list[threading.Event] = []
-    throttled = Body(clock, b'{"message":"later"}')
-    throttled.status, throttled.retry_after = 429, 9.0
-    connection = Connection(throttled, UnreachableError("connection refused"))
-    reflector = reflector_of(connection, clock, waits)
-    reflector.run()
-    for_time, for_server = waits
-    for_time.clear()
-    for_server.clear()
-    reflector.server_answers()
-    assert (for_time.is_set(), for_server.is_set()) == (False, True)
-
-
-def reflector_of(connection: Connection, clock: Clock, waits: list[threading.Event]) -> Reflector:
-    """One that notes what it would have waited for."""
-
-    def pause(event: threading.Event, seconds: float) -> bool:
-        waits.append(event)
-        return False
-
-    reflector = Reflector(
-        NODES,
-        NodeFeed(SnapshotStore()),
-        connection,
-        ListWatch(Backoff(clock), watch_list=False),
-        Reasons(),
-        clock=clock,
-        pause=pause,
-    )
-    connection.stop = reflector.stop
-    return reflector

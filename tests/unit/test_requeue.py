@@ -1,38 +1,32 @@
-"""Which remembered pods a change wakes."""
+"""Which remembered pods a change wakes, and the thread that wakes them."""
 
-import json
+import logging
+import threading
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import Raw
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from extender.cluster.api_connection import ApiConnection
-from extender.cluster.api_objects import Response
-from extender.cluster.node_and_class_feeds import NodeFeed
+from extender.cluster.api.connection import ResetError
 from extender.cluster.requeue import Requeue, _Changes, woken
 from extender.cluster.snapshot_store import SnapshotStore
-from extender.objects import (
-    MAX_FEW,
-    Features,
-    Handler,
-    KubeletNeeds,
-    Node,
-    Pod,
-    RuntimeClass,
-    Taint,
-    Toleration,
-)
-from extender.predicates.node_checks import Policy
-from extender.refused_pods import RefusedPods
-from tests.fakes.apiserver import FakeApiServer, status_document
-from tests.fakes.following import config_for
+from extender.model.objects import Node, Pod, RuntimeClass
+from extender.model.pod_needs import MAX_FEW, Toleration
+from extender.rules.node_checks import Policy
+from extender.verbs.outcomes import RefusedPods
+from tests import naive
+from tests.fakes.connections import Body, Connection, answer_of
 from tests.processes import until
-from tests.stores import change_nodes
+from tests.property import strategies as some
+from tests.stores import change_nodes, store_of
 
 GVISOR = RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),))
 
@@ -42,7 +36,7 @@ def a_pod(name: str = "web", runtime_class: str = "gvisor", **more: object) -> P
 
 
 def remembered(*pods: Pod) -> RefusedPods:
-    refused = RefusedPods(lambda: 0.0, keep_requirements=True)
+    refused = RefusedPods(lambda: 0.0, keep_needs=True)
     for pod in pods:
         refused.refuse(pod)
     return refused
@@ -51,9 +45,8 @@ def remembered(*pods: Pod) -> RefusedPods:
 class Following:
     """A store whose changes are noted."""
 
-    def __init__(self, *nodes: Node, classes: tuple[RuntimeClass, ...] = (GVISOR,)) -> None:
-        self.store = SnapshotStore()
-        self.store.replace_all(nodes, classes)
+    def __init__(self, *nodes: Node, classes: Sequence[RuntimeClass] = (GVISOR,)) -> None:
+        self.store = store_of(nodes, classes)
         self.changes = _Changes()
         self.store.subscribe(self.changes.add)
 
@@ -63,184 +56,265 @@ class Following:
         return [pod.name for pod in found]
 
 
-def test_a_class_that_appears_wakes_its_pods_where_a_node_matches() -> None:
-    following = Following(Node("n1", {"sandbox": "gvisor"}), classes=())
-    following.store.replace_runtime_classes([GVISOR])
-    assert following.woken(remembered(a_pod(), a_pod("other", "kata"))) == ["web"]
+FORGOTTEN = a_pod(tolerations=(Toleration("t", "Exists"),) * (MAX_FEW + 1))
 
 
-def test_a_class_that_appears_wakes_nobody_where_no_node_matches() -> None:
-    following = Following(Node("n1"), classes=())
-    following.store.replace_runtime_classes([GVISOR])
-    assert following.woken(remembered(a_pod())) == []
+SELECTED = Node("n1", {"sandbox": "gvisor"})
+COSTLY = replace(GVISOR, overhead={"cpu": "1"})
+KATA = RuntimeClass("kata", "kata", (("sandbox", "gvisor"),))
 
 
-def test_a_class_that_changes_wakes_its_pods_and_no_others() -> None:
-    """A class that stays is no news: the nodes that match it are full."""
-    kata = RuntimeClass("kata", "kata", (("sandbox", "kata"),))
-    nodes = Node("n1", {"sandbox": "gvisor"}), Node("n2", {"sandbox": "kata"})
-    following = Following(*nodes, classes=(replace(GVISOR, node_selector=(("a", "b"),)), kata))
-    following.store.replace_runtime_classes([GVISOR, kata])
-    assert following.woken(remembered(a_pod(), a_pod("other", "kata"))) == ["web"]
-
-
-def test_a_class_that_changes_wakes_nobody_for_a_node_that_has_gone() -> None:
-    """Its shape is still there, and no node has it."""
-    following = Following(Node("n1", {"sandbox": "gvisor"}), Node("n2"))
-    change_nodes(following.store, [], ["n1"])
-    following.store.replace_runtime_classes([replace(GVISOR, overhead={"cpu": "1"})])
-    assert following.woken(remembered(a_pod())) == []
-
-
-@pytest.mark.parametrize(
-    "pod",
-    [
-        pytest.param({}, id="remembered whole"),
-        pytest.param(
-            {"tolerations": (Toleration("t", "Exists"),) * (MAX_FEW + 1)},
-            id="too much to be remembered",
-        ),
-    ],
+@given(
+    *[some.node_lists] * 2,
+    *[some.class_lists] * 2,
+    st.lists(some.pods, max_size=3),
+    st.sets(st.sampled_from(some.NODE_NAMES)),
+    st.booleans(),
 )
-def test_of_more_changes_than_are_remembered_none_is_lost(
-    pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+@example([SELECTED], [], [KATA], [KATA, GVISOR], [a_pod(), a_pod("b", "kata")], set(), True)
+@example([SELECTED], [], [GVISOR, KATA], [COSTLY], [a_pod(), a_pod("b", "kata")], set(), True)
+@example([SELECTED, Node("n2")], [], [GVISOR], [COSTLY], [a_pod()], {"n1"}, True)
+def test_a_change_wakes_the_pods_that_may_go_where_they_might_not_before(
+    nodes: list[Node],
+    changed: list[Node],
+    classes: list[RuntimeClass],
+    others: list[RuntimeClass],
+    pods: list[Pod],
+    deleted: set[str],
+    are_replaced: bool,
 ) -> None:
-    """All nodes are looked at instead."""
-    monkeypatch.setattr("extender.cluster.requeue.MAX_TRANSITIONS", 2)
-    following = Following(*(Node(f"n{number}") for number in range(3)))
-    change_nodes(following.store, [Node("n0", {"sandbox": "gvisor"})])
-    for number in range(1, 3):
-        taint = Taint(f"taint-{number}", "", "NoSchedule")
-        change_nodes(following.store, [Node(f"n{number}", {}, (taint,))])
-    assert not following.changes.transitions
-    assert following.woken(remembered(a_pod(**pod), a_pod("other", "kata"))) == ["web"]
+    """To a node that has changed; or to any node that is there, where their class has changed."""
+    following = Following(*nodes, classes=classes)
+    before, now = ({each.name: each for each in found} for found in (nodes, changed))
+    gone = (deleted & before.keys()) - now.keys()
+    change_nodes(following.store, changed, gone)
+    there = [each for name, each in (before | now).items() if name not in gone]
+    known = {each.name: each for each in classes}
+    found = {each.name: each for each in (others if are_replaced else classes)}
+    found = {name: known[name] if known.get(name) == each else each for name, each in found.items()}
+    following.store.replace_runtime_classes(found.values())
+
+    def passes(pod: Pod, node: Node | None) -> bool:
+        return node is not None and naive.reasons(pod, found, [node], Policy()) == [None]
+
+    def is_woken(pod: Pod) -> bool:
+        name = pod.runtime_class_name
+        if name and found.get(name) is not known.get(name):
+            return any(passes(pod, each) for each in there)
+        return any(passes(pod, each) and not passes(pod, before.get(each.name)) for each in changed)
+
+    named = [replace(pod, name=f"p{number}", uid=f"{number}") for number, pod in enumerate(pods)]
+    assert following.woken(remembered(*named)) == [pod.name for pod in named if is_woken(pod)]
 
 
-def test_a_node_that_begins_to_match_wakes() -> None:
-    following = Following(Node("n1"))
-    change_nodes(following.store, [Node("n1", {"sandbox": "gvisor"})], [])
-    assert following.woken(remembered(a_pod())) == ["web"]
+def test_a_pod_of_too_many_tolerations_to_keep_is_woken_by_any_change_of_shape() -> None:
+    for labels, found in (({"x": "y"}, []), ({"sandbox": "gvisor"}, ["web"])):
+        following = Following(Node("n1"))
+        change_nodes(following.store, [Node("n1", labels)])
+        assert following.woken(remembered(FORGOTTEN)) == found
 
 
-def test_a_new_node_that_matches_wakes() -> None:
-    following = Following(Node("n1"))
-    change_nodes(following.store, [Node("n2", {"sandbox": "gvisor"})], [])
-    assert following.woken(remembered(a_pod())) == ["web"]
+# The thread: when it asks, when it rests, and what it does about a patch that fails
+
+WEB = a_pod()
+WAITING = '0/9 nodes are available: 9 nodes don\'t match RuntimeClass "gvisor".'
 
 
-def test_a_node_that_matched_before_wakes_nobody() -> None:
-    """Else each change of a node that is full would make kube-scheduler try in vain."""
-    following = Following(Node("n1", {"sandbox": "gvisor"}))
-    taint = Taint("t", "", "NoSchedule")
-    tolerant = a_pod(tolerations=(Toleration("t", "Exists"),))
-    change_nodes(following.store, [Node("n1", {"sandbox": "gvisor"}, (taint,))], [])
-    assert following.woken(remembered(tolerant)) == []
+def refusal(status: int) -> Body:
+    return answer_of(status, {"kind": "Status", "message": f"said with {status}"})
 
 
-def test_a_handler_that_appears_wakes() -> None:
-    labels = {"sandbox": "gvisor"}
-    following = Following(Node("n1", labels, (), frozenset({Handler("runc")})))
-    handlers = frozenset({Handler("runc"), Handler("runsc")})
-    change_nodes(following.store, [Node("n1", labels, (), handlers)], [])
-    assert following.woken(remembered(a_pod())) == ["web"]
+class Api(Connection):
+    """Lists the waiting pods, and answers patches with 200 after those that the test says."""
+
+    def __init__(self, *pods: object, lists: bool = True) -> None:
+        listed = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": pods}
+        self.answers = deque[Callable[[], Body]]()
+        self.successes = 0
+        super().__init__(lambda: answer_of(200, listed) if lists else refusal(503), self._next)
+
+    def _next(self) -> Body:
+        if self.answers:
+            self.patched.pop()
+            return self.answers.popleft()()
+        return answer_of(200, {})
+
+    def count(self) -> None:
+        self.successes += 1
+
+    @property
+    def listed(self) -> int:
+        return len(self.paths)
 
 
-def told(
-    *, groups: bool = True, users: bool = True, version: str = "v1.36.2", system: str = "linux"
-) -> Raw:
-    """A Node as a watch brings it; what a heartbeat changes is in it too."""
-    features = {"userNamespaces": users}
-    status = {
-        "nodeInfo": {"kubeletVersion": version, "operatingSystem": system},
-        "features": {"supplementalGroupsPolicy": groups},
-        "runtimeHandlers": [{"name": name, "features": features} for name in ("", "runsc")],
-        "conditions": [{"type": "Ready", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}],
+class ReadStore(SnapshotStore):
+    """A store that counts how often the thread has read its snapshot."""
+
+    reads = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "snapshot" and threading.current_thread().name == "requeue":
+            self.reads += 1
+        return super().__getattribute__(name)
+
+
+@contextmanager
+def requeueing(
+    store: SnapshotStore,
+    api: Api,
+    refused: RefusedPods | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[RefusedPods]:
+    if refused is None:  # one without pods is false
+        refused = RefusedPods(time.monotonic, keep_needs=True)
+    requeue = Requeue(store, refused, Policy(), api, api.count, clock=clock)
+    requeue.start()
+    try:
+        yield refused
+    finally:
+        requeue.stop()
+
+
+def pod(name: str, message: str = "", runtime_class: str = "gvisor") -> object:
+    """A Pending pod; message is what a scheduler has said of it."""
+    said = {"type": "PodScheduled", "status": "False", "message": message}
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": {"runtimeClassName": runtime_class},
+        "status": {"conditions": [said] if message else []},
     }
-    metadata = {"name": "n1", "labels": {"sandbox": "gvisor"}}
-    return Raw(json.dumps({"metadata": metadata, "status": status}).encode())
 
 
-NEEDS_USERS = a_pod("users", "", features=Features(user_namespaces=True))
-NEEDS_GROUPS = a_pod("groups", kubelet_needs=KubeletNeeds(strict_groups=True))
-NEEDS_WINDOWS = a_pod("windows", "", kubelet_needs=KubeletNeeds(system="windows"))
+def test_waiting_pods_are_listed_once_all_is_known_and_not_before() -> None:
+    """Before, every pod would look like one that fits nowhere, or of no class."""
+    store, api = ReadStore(), Api()
+    with requeueing(store, api):
+        until(lambda: store.reads >= 1)
+        store.replace_runtime_classes([GVISOR])
+        until(lambda: store.reads >= 2)
+        assert api.listed == 0
+        store.replace_all([Node("n1")], [GVISOR])
+        until(lambda: api.listed == 1)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "woken_pods"),
-    [
-        pytest.param(told(users=False), told(), ["users"], id="features of a handler"),
-        pytest.param(told(groups=False), told(), ["groups"], id="features of the node"),
-        pytest.param(told(), told(system="windows"), ["windows"], id="another system"),
-        pytest.param(
-            told(groups=False), told(groups=False, version="v1.32.9"), ["groups"], id="downgraded"
-        ),
-        pytest.param(told(), told(groups=False), [], id="features that are lost"),
-        pytest.param(told(), told(version="v1.36.3"), [], id="upgraded"),
-    ],
-)
-def test_what_a_node_tells_of_itself_wakes_whom_it_lets_pass(
-    before: Raw, after: Raw, woken_pods: list[str]
+def test_nobody_is_woken_at_the_start_for_whom_no_node_has_come() -> None:
+    """Fewer nodes refuse it, since there are fewer; a pod that fits shows that all are through."""
+    store = store_of([Node("n1")], [GVISOR, RuntimeClass("runc", "runc")])
+    fits = pod("fits", WAITING.replace("gvisor", "runc"), "runc")
+    api = Api(pod("fits-nowhere", WAITING), fits)
+    with requeueing(store, api):
+        until(lambda: bool(api.patched))
+        until(lambda: len(api.patched) == 1)
+    assert api.patched == ["fits"]
+
+
+def woken_web() -> tuple[SnapshotStore, RefusedPods]:
+    """A pod that passes as soon as its class is put into the store."""
+    store, refused = SnapshotStore(), RefusedPods(time.monotonic, keep_needs=True)
+    store.replace_all([Node("n1", {"sandbox": "gvisor"})], [])
+    refused.refuse(WEB)
+    return store, refused
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
+@pytest.mark.parametrize("times", [2, 5])
+def test_a_patch_is_tried_five_times_and_after_a_401_with_the_credentials_read_again(
+    status: int, times: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """kube-scheduler wakes no pod for a change of status.features or status.runtimeHandlers."""
-    following = Following()
-    feed = NodeFeed(following.store)
-    feed.begin()
-    feed.collect(before)
-    feed.commit()
-    following.changes.transitions.clear()
-    feed.change(after, deleted=False)
-    feed.flush()
-    assert following.woken(remembered(NEEDS_USERS, NEEDS_GROUPS, NEEDS_WINDOWS)) == woken_pods
+    monkeypatch.setattr("extender.cluster.requeue.RETRY_SECONDS", 0.001)
+    api = Api()
+    store, refused = woken_web()
+    api.answers.extend([partial(refusal, status)] * times)
+    with requeueing(store, api, refused):
+        until(lambda: api.listed == 1)
+        store.replace_runtime_classes([GVISOR])
+        if times < 5:
+            until(lambda: api.successes == 1)
+        else:
+            until(lambda: "pod not requeued" in caplog.text)
+    assert not api.answers
+    assert api.patched == (["web"] if times < 5 else [])
+    assert api.credentials_read == (times if status == 401 else 0)
 
 
-def test_an_upgrade_that_makes_no_difference_makes_no_snapshot() -> None:
-    """As a heartbeat makes none."""
-    store = SnapshotStore()
-    feed = NodeFeed(store)
-    feed.begin()
-    feed.collect(told(version="v1.34.0"))
-    feed.commit()
-    before = store.snapshot
-    feed.change(told(version="v1.36.2"), deleted=False)
-    feed.flush()
-    assert store.snapshot is before
+def reset() -> Body:
+    raise ResetError("reset by peer")
 
 
-def test_a_pod_that_conflicts_with_its_class_is_left_alone() -> None:
-    following = Following(Node("n1"))
-    change_nodes(following.store, [Node("n1", {"sandbox": "gvisor"})], [])
-    pod = a_pod(node_selector={"sandbox": "kata"})
-    assert following.woken(remembered(pod)) == []
+def test_a_missing_right_is_told_though_the_pod_passes_before_the_second_try(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """kube-scheduler may try the pod again before the first refusal is believed."""
+    monkeypatch.setattr("extender.cluster.requeue.RETRY_SECONDS", 0.02)
+    monkeypatch.setattr("extender.cluster.api.last_contact.DOUBTED_SECONDS", 0.01)
+    api = Api()
+    store, refused = woken_web()
+
+    def refuse_and_pass() -> Body:
+        refused.admit(WEB)
+        return refusal(403)
+
+    api.answers.extend([refuse_and_pass, partial(refusal, 403)])
+    with requeueing(store, api, refused):
+        store.replace_runtime_classes([GVISOR])
+        until(lambda: "missing permission: patch pods" in caplog.text)
 
 
-def test_a_pod_with_too_many_tolerations_to_be_remembered_is_tried() -> None:
-    following = Following(Node("n1"))
-    change_nodes(following.store, [Node("n1", {"x": "y"})], [])
-    pod = a_pod(tolerations=(Toleration("t", "Exists"),) * (MAX_FEW + 1))
-    assert following.woken(remembered(pod)) == []
-    change_nodes(following.store, [Node("n1", {"sandbox": "gvisor"})], [])
-    assert following.woken(remembered(pod)) == ["web"]
+def test_every_kind_of_fault_of_a_patch_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not only the first one of a minute."""
+    monkeypatch.setattr("extender.cluster.requeue.RETRY_SECONDS", 0.001)
+    api = Api()
+    store, refused = woken_web()
+    api.answers.extend([partial(refusal, 403), reset, partial(refusal, 503), reset, reset])
+    with requeueing(store, api, refused):
+        store.replace_runtime_classes([GVISOR])
+        until(lambda: "pod not requeued" in [each.message for each in caplog.records])
+    told = [(each.message, vars(each).get("cause")) for each in caplog.records]
+    assert [each for each in told if "requeued" in each[0]] == [
+        ("pods not requeued yet", "HTTP 403 said with 403"),
+        ("pods not requeued yet", "reset by peer"),
+        ("pods not requeued yet", "HTTP 503 said with 503"),
+        ("pod not requeued", "reset by peer"),
+    ]
 
 
-def test_pods_that_want_the_same_share_what_is_remembered() -> None:
-    one, two = remembered(a_pod("one"), a_pod("two")).pods()
-    assert one.requirements is two.requirements
+@pytest.mark.parametrize("status", [400, 404, 409, 422])
+def test_a_patch_that_is_not_tried_again_says_why(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    api = Api()
+    store, refused = woken_web()
+    api.answers.append(partial(refusal, status))
+    with requeueing(store, api, refused):
+        store.replace_runtime_classes([GVISOR])
+        until(lambda: f"HTTP {status}" in str([vars(each).get("cause") for each in caplog.records]))
 
 
-class NoConnection:
-    """Nobody is to be patched."""
+def test_a_thread_with_nothing_to_do_does_nothing() -> None:
+    """Each round reads the clock; a thread that spins does so 100,000 times a second."""
+    rounds = [0]
 
-    def get(self, path: str, query: dict[str, str], *, silence: float) -> Response:
-        raise AssertionError(path)
+    def clock() -> float:
+        rounds[0] += threading.current_thread().name == "requeue"
+        return time.monotonic()
 
-    def merge_patch(self, path: str, body: bytes, *, silence: float) -> Response:
-        raise AssertionError(path)
+    store, api = SnapshotStore(), Api()
+    store.replace_all([Node("n1", {"sandbox": "gvisor"})], [])
+    with requeueing(store, api, clock=clock) as refused:
+        until(lambda: api.listed == 1)
+        refused.refuse(WEB)
+        for number in range(1, 4):
+            store.replace_runtime_classes([replace(GVISOR, overhead={"cpu": str(number)})])
+            # Looked at 50 times a second: time enough to spin.
+            until(partial(_has_patched, api, number))
+    assert rounds[0] < 300
 
-    def rejected(self) -> None:
-        raise AssertionError
 
-    def interrupt(self) -> None:
-        pass
+def _has_patched(api: Api, times: int) -> bool:
+    return len(api.patched) == times
 
 
 def test_looking_at_the_pods_takes_a_tenth_of_the_time_at_the_most() -> None:
@@ -250,79 +324,10 @@ def test_looking_at_the_pods_takes_a_tenth_of_the_time_at_the_most() -> None:
         SnapshotStore(),
         remembered(a_pod()),
         Policy(),
-        NoConnection(),
+        Api(),
         lambda: None,
         clock=lambda: next(seconds),
     )
     requeue._look(_Changes())
     began, ended = 102.0, 103.0
     assert requeue._next_look - ended == 9 * (ended - began)
-
-
-def patches_after(
-    statuses: Sequence[int], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[int, int]:
-    """How often a pod is patched whose patches are answered so and then with 200, and successes.
-
-    A pod that is woken afterwards, and is patched, tells that the first one is done with.
-    """
-    monkeypatch.setattr("extender.cluster.requeue.RETRY_SECONDS", 0.001)
-    first, last = (f"{PODS_OF_DEFAULT}/{name}" for name in ("first", "last"))
-    succeeded: list[None] = []
-
-    def patched(path: str) -> int:
-        return sum(each.path == path for each in api.requests)
-
-    with FakeApiServer() as api:
-        answers = ({"json": status_document(each), "status": each} for each in statuses)
-        api.scripts[first] = deque([*answers, {"json": {"kind": "Pod"}}])
-        store, refused = SnapshotStore(), remembered(a_pod("first"), a_pod("last", "other"))
-        store.replace_all([Node("n1", {"sandbox": "gvisor"})], [])
-        requeue = Requeue(
-            store,
-            refused,
-            Policy(),
-            ApiConnection(config_for(api, folder)),
-            lambda: succeeded.append(None),
-        )
-        requeue.start()
-        try:
-            store.replace_runtime_classes([GVISOR])
-            until(lambda: patched(first) >= len(statuses))
-            store.replace_runtime_classes([GVISOR, replace(GVISOR, name="other")])
-            until(lambda: patched(last) == 1)
-            until(lambda: len(succeeded) == 1 + (patched(first) > len(statuses)))
-        finally:
-            requeue.stop()
-        return patched(first), len(succeeded)
-
-
-PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
-RETRIED = (401, 429, 500, 503)
-
-
-@pytest.mark.parametrize("status", RETRIED)
-def test_a_patch_that_another_try_may_help_is_tried_again(
-    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked, succeeded = patches_after([status, status], tmp_path, monkeypatch)
-    assert (asked, succeeded) == (3, 2)
-
-
-def test_after_five_tries_a_pod_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked, succeeded = patches_after([503] * 5, tmp_path, monkeypatch)
-    assert (asked, succeeded) == (5, 1)
-
-
-@pytest.mark.parametrize("status", [403, 404, 409])
-def test_a_patch_that_no_other_try_helps_is_not_tried_again(
-    status: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    asked, succeeded = patches_after([status], tmp_path, monkeypatch)
-    assert (asked, succeeded) == (1, 1)
-    assert ("missing permission: patch pods" in caplog.text) is (status == 403)

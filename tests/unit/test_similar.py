@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from extender.printing.similar import did_you_mean
+from extender.model.similar import did_you_mean
+from tests.cases_file import rows
 
 #: Beside kube-scheduler's calls; processor time, whatever else the machine does.
 SECONDS = 0.1
@@ -13,14 +14,8 @@ SECONDS = 0.1
 @pytest.mark.parametrize(
     ("asked", "known", "said"),
     [
-        pytest.param("kta", ["gvisor", "kata"], '; did you mean "kata"?', id="one"),
-        pytest.param(
-            "kata-", ["kata-1", "kata-2"], '; did you mean "kata-2" or "kata-1"?', id="two"
-        ),
-        pytest.param("xyz", ["gvisor", "kata"], "", id="nothing like it"),
-        pytest.param("kata", [], "", id="nothing at all"),
+        *rows("similar", "names_that_look_alike_are_suggested"),
         pytest.param("k" * 300, ["k" * 253], "", id="longer than a name"),
-        pytest.param("a\x1bb", ["a\x1bc"], '; did you mean "a?c"?', id="no control characters"),
     ],
 )
 def test_names_that_look_alike_are_suggested(asked: str, known: list[str], said: str) -> None:

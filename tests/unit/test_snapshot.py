@@ -7,12 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from extender import snapshot
-from extender.objects import Pod, RuntimeClass, Taint, Toleration
-from extender.predicates.node_checks import Policy, Requirements
-from extender.reasons import UNKNOWN_NODE
-from extender.shape import Shape
-from extender.snapshot import Shapes, VerdictTable
+from extender.model.objects import Pod, RuntimeClass, Taint
+from extender.model.pod_needs import Toleration
+from extender.model.reasons import UNKNOWN_NODE
+from extender.rules import verdicts as rules
+from extender.rules.node_checks import Policy, Requirements
+from extender.rules.node_shape import Shape
+from extender.rules.verdicts import Shapes, Verdicts
 
 THREADS = 4
 PLAIN = Pod()
@@ -35,18 +36,18 @@ def classes(count: int) -> list[RuntimeClass]:
     return [RuntimeClass(f"c{n}", "h", (("zone", str(n % 20)),)) for n in range(count)]
 
 
-def verdicts(shapes: Shapes, runtime_class: RuntimeClass, pod: Pod = PLAIN) -> VerdictTable:
+def verdicts(shapes: Shapes, runtime_class: RuntimeClass, pod: Pod = PLAIN) -> Verdicts:
     return shapes.verdicts(pod, runtime_class, Policy())
 
 
-def texts(table: VerdictTable) -> list[str | None]:
+def texts(table: Verdicts) -> list[str | None]:
     reasons = [table.reasons[code] for code in table.codes]
     return [reason.text if reason else None for reason in reasons]
 
 
 def judged(runtime_class: RuntimeClass, shapes: tuple[Shape, ...], pod: Pod) -> list[str | None]:
     """Each shape on its own, the unknown node's first."""
-    requirements = Requirements.of(pod, runtime_class, Policy())
+    requirements = Requirements.of(pod.needs, runtime_class, Policy())
     reasons = [UNKNOWN_NODE, *map(requirements.mismatch, shapes)]
     return [reason.text if reason else None for reason in reasons]
 
@@ -82,17 +83,9 @@ def test_a_table_is_worked_out_once_and_shared() -> None:
     assert verdicts(shapes, one, Pod(tolerations=(Toleration("u", "Exists"),))) is first
 
 
-def test_the_tables_are_kept_when_shapes_are_added() -> None:
-    before, (one,) = Shapes(SHAPES[:10]), classes(1)
-    verdicts(before, one)
-    grown = Shapes(SHAPES, before)
-    assert texts(verdicts(grown, one)) == judged(one, SHAPES, Pod())
-    assert texts(verdicts(before, one)) == judged(one, SHAPES[:10], Pod())
-
-
 @pytest.mark.parametrize("limit", ["MAX_TABLES", "MAX_REASONS"])
 def test_what_is_remembered_has_a_limit(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, limit, 40)
+    monkeypatch.setattr(rules, limit, 40)
     shapes = Shapes(SHAPES)
     for each in classes(200):
         assert texts(verdicts(shapes, each)) == judged(each, SHAPES, Pod())
@@ -107,7 +100,7 @@ def test_a_table_that_is_extended_counts_once(monkeypatch: pytest.MonkeyPatch) -
     shapes, (one, other) = Shapes(SHAPES[:1]), classes(2)
     verdicts(shapes, other)
     # A reason a shape at the most, the unknown node's, and none for what passes.
-    monkeypatch.setattr(snapshot, "MAX_REASONS", 2 * (len(SHAPES) + 2))
+    monkeypatch.setattr(rules, "MAX_REASONS", 2 * (len(SHAPES) + 2))
     for count in range(1, len(SHAPES) + 1):
         shapes = Shapes(SHAPES[:count], shapes)
         verdicts(shapes, one)
@@ -117,10 +110,10 @@ def test_a_table_that_is_extended_counts_once(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_tolerations_that_are_remembered_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "MAX_REMEMBERED_TOLERATIONS", 4)
+    monkeypatch.setattr(rules, "MAX_REMEMBERED_PODS", 4)
     shapes, (one,) = Shapes(SHAPES), classes(1)
     for number in range(20):
         pod = Pod(tolerations=(Toleration("t", "Equal", str(number)),))
         for _ in range(2):
             assert texts(verdicts(shapes, one, pod)) == judged(one, SHAPES, pod)
-        assert len(shapes._memo.by_tolerations) <= 4
+        assert len(shapes._memo.by_pod) <= 4

@@ -1,0 +1,174 @@
+"""The files that -f names: a file, a folder, or - for standard input."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from extender.admission.defaults import EXEMPT_NAMESPACES, subject_of
+from extender.admission.review import RulesOfNamespaces
+from extender.cli.cluster_state import ClusterState, has_cluster, load_cluster, state_of
+from extender.cli.flags import PLUGIN, Flags, argument, boolean, flag
+from extender.cli.output import showing
+from extender.cli.streams import warn
+from extender.cluster import input_files
+from extender.cluster.file_objects import FileObject, GivenFile, read_objects
+from extender.cluster.manifest_objects import Manifests, take_document
+from extender.cluster.reading_once import ForbiddenError
+from extender.kubernetes.decoder import NULL, DecodeError, decode, in_a_file
+from extender.kubernetes.namespaces import NamespaceRules, rules_of
+from extender.kubernetes.workloads import KINDS, TEMPLATE_PATHS, RawWorkload, Template, template_of
+from extender.model.errors import UsageError
+from extender.model.objects import Namespace
+
+#: Bytes of all files together: they are held until the last finding has its line.
+MAX_GIVEN_BYTES: Final = 256 * 2**20
+
+
+def file_flags(help: str) -> list[click.Parameter]:
+    """Of -f, and of the further files that a shell makes of `-f *.yaml`."""
+    return [
+        flag(
+            "-f, --filename FILE", f"{help}; - is stdin; takes several, repeatable", multiple=True
+        ),
+        argument("more", "[FILE]...", "further files of -f", nargs=-1),
+        boolean("-R, --recursive", "read the subfolders of -f FOLDER too"),
+    ]
+
+
+def read_given(
+    names: Sequence[str], *, recursive: bool, limit: int = MAX_GIVEN_BYTES
+) -> list[GivenFile]:
+    """All files, of `limit` bytes together. Raises UsageError, also where none has an object."""
+    if names.count(input_files.STDIN) > 1:
+        raise UsageError("-f -: standard input can be read once only")
+    documents, left = 0, limit
+    files: list[GivenFile] = []
+
+    def count() -> None:
+        nonlocal documents
+        documents += 1
+
+    with showing(lambda: f"{documents:,} documents read"):
+        for file in (file for name in names for file in _files(name, recursive)):
+            text = _text(file, left)
+            left -= len(text)
+            files.append(read_objects(file, text, count))
+    if not documents:
+        raise UsageError(f"-f {names[0]}: holds no object: there is nothing to do")
+    return files
+
+
+def _text(file: str, limit: int) -> bytes:
+    if file == input_files.STDIN:
+        return input_files.read_stdin(limit)
+    try:
+        return input_files.read_file(file, limit, pipes=True)
+    except input_files.FileError as error:
+        raise UsageError(f"-f {file}: {error}") from None
+
+
+def _files(name: str, recursive: bool) -> list[str]:
+    if name == input_files.STDIN:
+        return [name]
+    if not name:
+        raise UsageError("-f: the path is empty")
+    try:
+        if not recursive or not Path(name).is_dir():
+            return [str(each) for each in input_files.manifest_files([name])]
+        found: list[str] = []
+        for folder, folders, _ in os.walk(name):
+            folders[:] = sorted(each for each in folders if not each.startswith("."))
+            found += [str(each) for each in input_files.manifest_files([folder])]
+            if len(found) > input_files.MAX_FILES:
+                raise UsageError(f"-f {name}: more than {input_files.MAX_FILES} files")
+    except input_files.ManifestError as error:
+        raise UsageError(f"-f {str(error).removeprefix('--manifests: ')}") from None
+    return found
+
+
+#: The kinds in a file that its own workloads are judged by.
+SURROUNDINGS: Final = {"RuntimeClass": "node.k8s.io", "Node": "", "Namespace": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The cluster, and the namespace of objects that name none.
+
+    rules: of the namespaces; of each none where they are not asked for or may not be listed.
+    """
+
+    state: ClusterState
+    namespace: str
+    rules: RulesOfNamespaces
+
+
+def surroundings_of(
+    program: str,
+    flags: Flags,
+    files: Iterable[GivenFile],
+    *,
+    nodes: bool = True,
+    rules: bool = True,
+) -> Surroundings:
+    """The cluster with what the files bring, or that alone without one. Raises UsageError."""
+    brought = Manifests()
+    for file in files:
+        try:
+            for each in file.objects:
+                if SURROUNDINGS.get(each.kind) == each.group:
+                    take_document(each.raw, brought)
+        except (input_files.ManifestError, DecodeError) as error:
+            raise UsageError(f"{file.name}: {error}") from None
+    if (brought.runtime_classes or brought.nodes) and not has_cluster(flags):
+        state = state_of(brought)
+        for warning in brought.warnings:
+            warn(program, warning)
+    else:
+        state = load_cluster(program, flags, nodes=nodes, brought=brought)
+    of_nobody = state.namespace if program.startswith(PLUGIN) else "default"
+    found = _namespaces(program, state, brought) if rules else {}
+
+    def rules_of_namespace(name: str) -> NamespaceRules:
+        return rules_of(name, found[name].annotations if name in found else {})
+
+    return Surroundings(state, flags.namespace or of_nobody, rules_of_namespace)
+
+
+def _namespaces(program: str, state: ClusterState, brought: Manifests) -> Mapping[str, Namespace]:
+    """None of them, with a warning, where they may not be listed."""
+    try:
+        return {**state.inventory.namespaces(), **brought.namespaces}
+    except ForbiddenError as error:
+        warn(program, f"left out what namespaces allow: {error}")
+        return {}
+
+
+def template_in(each: FileObject, namespace: str) -> Template | None:
+    """The pod an object makes, if any; namespace: where it names none. Raises DecodeError."""
+    kind = KINDS.get(each.kind)
+    if kind is None or each.group != kind.group:
+        return None
+    path = TEMPLATE_PATHS[each.kind]
+    raw, place = template_of(each.raw, each.kind), ".".join(path)
+    if raw == NULL:
+        raise DecodeError(f"{place}: missing")
+    pod = decode(raw, dict, place)
+    plain: dict[str, Any] = decode(each.raw, dict)
+    metadata = plain.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    name = str(metadata.get("name") or metadata.get("generateName") or "")
+    own = str(metadata.get("namespace") or namespace)
+    if path:
+        decode(each.raw, RawWorkload)  # its own metadata
+    exempt = subject_of(each.raw, each.kind) is None or own in EXEMPT_NAMESPACES
+    return Template(each.kind, own, name, path, pod, exempt)
+
+
+def unreadable(file: GivenFile, each: FileObject, error: DecodeError) -> UsageError:
+    """What is wrong with an object, after its line in the file."""
+    line = file.lines([(each, ())])[each.document, each.place]
+    return UsageError(f"{file.name}:{line}: {each.kind}: {in_a_file(error).lstrip('.')}")

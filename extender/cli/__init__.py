@@ -1,0 +1,1 @@
+"""Shared by all commands: flags, output, tables, completion."""

@@ -1,0 +1,128 @@
+"""The state of the cluster, read once: from manifests, or from an API server in pages."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from extender.cli.commands import source_of
+from extender.cli.flags import Flags
+from extender.cli.output import showing
+from extender.cli.streams import warn
+from extender.cluster.api.config import ClusterConfig, ConfigError
+from extender.cluster.manifest_objects import Manifests, Uses, load_manifests
+from extender.cluster.reading_once import (
+    ClusterReader,
+    ForbiddenError,
+    Inventory,
+    ManifestInventory,
+)
+from extender.cluster.snapshot_store import SnapshotStore
+from extender.kubernetes.kinds import NAMESPACES, NODES, PODS, RUNTIME_CLASSES
+from extender.kubernetes.workloads import WORKLOADS
+from extender.model.errors import UsageError
+from extender.model.objects import Node, RuntimeClass
+from extender.model.reasons import shown
+from extender.model.similar import did_you_mean
+from extender.rules.snapshot import Snapshot
+
+#: The length of a message's list of existing classes.
+_MAX_NAMES: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """namespace: of objects named without one, as in kubectl."""
+
+    snapshot: Snapshot
+    nodes: Collection[Node]
+    inventory: Inventory
+    namespace: str
+    not_ready: frozenset[bytes]
+
+    def runtime_class(self, name: str) -> RuntimeClass:
+        """Raises UsageError where there is none of that name."""
+        classes = self.snapshot.runtime_classes
+        if name in classes:
+            return classes[name]
+        there_are = ", ".join(map(shown, sorted(classes))) or "none"
+        near = did_you_mean(name, classes) or f"; there are: {there_are[:_MAX_NAMES]}"
+        raise UsageError(f'RuntimeClass "{shown(name)}" not found{near}')
+
+
+def load_cluster(
+    command: str,
+    flags: Flags,
+    *,
+    nodes: bool = True,
+    uses: bool = False,
+    subjects: bool = False,
+    brought: Manifests | None = None,
+) -> ClusterState:
+    """Read RuntimeClasses and Nodes; print warnings. Raises UsageError for what can't be read.
+
+    uses, subjects: the inventory's pods and workloads, or its subjects, are read too. brought:
+    classes and nodes that replace those with the same name.
+    """
+    source = source_of(flags)
+    loaded = Manifests(uses=Uses() if uses else None, subjects={} if subjects else None)
+    inventory: Inventory
+    with showing(lambda: f"{len(loaded.nodes):,} nodes read"):
+        if source.manifests:
+            load_manifests(source.manifests, loaded, pipes=True)
+            if loaded.is_empty:
+                raise UsageError(loaded.warnings[-1])
+            inventory, namespace = ManifestInventory(loaded), "default"
+        else:
+            config = config_of(flags)
+            reader = ClusterReader(config)
+            loaded.warnings += config.warnings
+            try:
+                reader.read_into(loaded, nodes=nodes)
+            except ForbiddenError as error:
+                wanted = [RUNTIME_CLASSES, NODES, PODS, NAMESPACES, *(WORKLOADS if uses else ())]
+                lacking = [each.resource for each in wanted if not reader.may_list(each)]
+                others = [
+                    each for each in lacking if f"{each.partition('.')[0]} is" not in error.said
+                ]
+                raise ForbiddenError(error.said, others) from None
+            inventory, namespace = reader, config.namespace
+        if brought is not None:
+            loaded.runtime_classes.update(brought.runtime_classes)
+            loaded.nodes.update(brought.nodes)
+        state = state_of(loaded, inventory, namespace)
+    for warning in loaded.warnings:
+        warn(command, warning)
+    return state
+
+
+def config_of(flags: Flags) -> ClusterConfig:
+    """Raises UsageError."""
+    if flags.as_group and not flags.as_user:
+        raise UsageError("--as-group needs --as USER")
+    user = {"as": flags.as_user, "as-groups": [*flags.as_group]} if flags.as_user else {}
+    return ClusterConfig(flags.kubeconfig, flags.context, user)
+
+
+def has_cluster(flags: Flags) -> bool:
+    if flags.manifests or flags.kubeconfig or flags.context:
+        return True
+    try:
+        ClusterConfig()
+    except ConfigError:
+        return False
+    return True
+
+
+def state_of(
+    loaded: Manifests, inventory: Inventory | None = None, namespace: str = "default"
+) -> ClusterState:
+    """The state with these objects; inventory is of manifests unless another one is given."""
+    store = SnapshotStore()
+    store.replace_all(loaded.nodes.values(), loaded.runtime_classes.values())
+    return ClusterState(
+        store.snapshot,
+        loaded.nodes.values(),
+        inventory or ManifestInventory(loaded),
+        namespace,
+        frozenset(name.encode() for name in (loaded.uses.not_ready if loaded.uses else ())),
+    )

@@ -1,0 +1,260 @@
+"""Answers as people and programs read them: tables that fit the terminal, colour, progress."""
+
+import os
+import re
+import shutil
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from io import StringIO
+from typing import Any, Final, TypeVar
+
+import orjson
+
+from extender.cli.flags import Flags
+from extender.cli.streams import write_out
+from extender.kubernetes.yaml_documents import yaml_text
+
+T = TypeVar("T")
+
+#: A command that takes less shows no progress.
+_PATIENCE_SECONDS: Final = 1.0
+
+
+@contextmanager
+def showing(describe: Callable[[], str]) -> Iterator[None]:
+    """While the block runs, show on the terminal what `describe` returns, after a second."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    started, shown = time.monotonic(), []
+
+    def show() -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        def line() -> str:
+            return f"{describe()}, {time.monotonic() - started:.0f} s"
+
+        shown.append(
+            Live(get_renderable=line, console=Console(stderr=True, highlight=False), transient=True)
+        )
+        shown[0].start()
+
+    timer = threading.Timer(_PATIENCE_SECONDS, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        with suppress(OSError):  # The command goes on without its terminal.
+            for each in shown:
+                each.stop()
+
+
+@contextmanager
+def counting(found: Iterable[T], what: str = "pods") -> Iterator[Iterator[T]]:
+    """The same objects; while the block takes them, their number is shown on the terminal."""
+    count = 0
+
+    def counted() -> Iterator[T]:
+        nonlocal count
+        for each in found:
+            count += 1
+            yield each
+
+    with showing(lambda: f"{count:,} {what} read"):
+        yield counted()
+
+
+#: Between two columns.
+_GAP: Final = "  "
+
+#: A column is not made narrower than this, nor than its longest word.
+_LEAST: Final = 16
+
+#: The width of paragraphs if the terminal's is not known.
+_DEFAULT_WIDTH: Final = 100
+
+#: Rows that rich lays out, in half a second; more of them get a line each.
+_MAX_WRAPPED: Final = 500
+
+
+class Colour(Enum):
+    """A colour by its meaning; the value is its SGR code."""
+
+    GOOD = "32"
+    BAD = "31"
+    DOUBTFUL = "33"
+    QUIET = "2"
+    STRONG = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Where text is printed.
+
+    width: in characters; None in a pipe, where each row of a table is one line.
+    """
+
+    width: int | None = _DEFAULT_WIDTH
+    colours: bool = False
+
+    def paint(self, text: str, colour: Colour | None) -> str:
+        return f"\x1b[{colour.value}m{text}\x1b[0m" if colour and self.colours and text else text
+
+
+def screen(color: str) -> Screen:
+    """The terminal that stdout is, if it is one; follows https://no-color.org."""
+    environ, is_terminal = os.environ, sys.stdout.isatty()
+    wanted = not environ.get("NO_COLOR") and environ.get("TERM") not in (None, "", "dumb")
+    colours = color == "always" or (color == "auto" and is_terminal and wanted)
+    if not is_terminal and not environ.get("COLUMNS"):
+        return Screen(None, colours)
+    return Screen(shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns, colours)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    text: str
+    colour: Colour | None = None
+
+
+Row = Sequence[str | Cell]
+
+
+def table(screen: Screen, headers: Sequence[str], rows: Sequence[Row]) -> str:
+    """The rows under their headers without empty columns; only "none" without rows.
+
+    Where they don't fit, not even with wrapped cells, a record for each row.
+    """
+    if not rows:
+        return "none\n"
+    cells = [[each if isinstance(each, Cell) else Cell(each) for each in row] for row in rows]
+    kept = [n for n in range(len(headers)) if any(row[n].text for row in cells)] or [0]
+    cells = [[row[n] for n in kept] for row in cells]
+    heads = [Cell(headers[n], Colour.STRONG) for n in kept]
+    columns = [[row[n].text for row in (heads, *cells)] for n in range(len(kept))]
+    widths = [max(map(len, column)) for column in columns]
+    if screen.width is None or sum(widths) + len(_GAP) * (len(widths) - 1) <= screen.width:
+        return "".join(_line(screen, row, widths) for row in (heads, *cells))
+    fitting = _fitting(columns, widths, screen.width)
+    if fitting and len(rows) <= _MAX_WRAPPED:
+        return _wrapped(screen, [heads, *cells], fitting)
+    return _records(screen, heads, cells)
+
+
+def _line(screen: Screen, row: Sequence[Cell], widths: Sequence[int]) -> str:
+    cells = zip(row, widths, strict=True)
+    padded = (
+        screen.paint(each.text, each.colour) + " " * (n - len(each.text)) for each, n in cells
+    )
+    return _GAP.join(padded).rstrip() + "\n"
+
+
+def _fitting(
+    columns: Sequence[Sequence[str]], widths: Sequence[int], most: int
+) -> list[int] | None:
+    """The widths once the widest columns gave way; None where words would have to be broken."""
+    found = [*widths]
+    least = [
+        min(width, max(_LEAST, *(len(word) for text in column for word in text.split())))
+        for column, width in zip(columns, widths, strict=True)
+    ]
+    for _ in range(sum(found) + len(_GAP) * (len(found) - 1) - most):
+        wide = [n for n, width in enumerate(found) if width > least[n]]
+        if not wide:
+            return None
+        found[max(wide, key=found.__getitem__)] -= 1
+    return found
+
+
+def _wrapped(screen: Screen, rows: Sequence[Sequence[Cell]], widths: Sequence[int]) -> str:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, len(_GAP), 0, 0))
+    for width in widths:
+        grid.add_column(width=width)
+    for row in rows:
+        grid.add_row(*(Text.from_ansi(screen.paint(each.text, each.colour)) for each in row))
+    console = Console(
+        file=StringIO(),
+        width=screen.width,
+        force_terminal=screen.colours,
+        color_system="standard" if screen.colours else None,
+        no_color=not screen.colours,
+    )
+    with console.capture() as captured:
+        console.print(grid)
+    # rich fills a cell with spaces in the cell's colour.
+    return re.sub(r" +((\x1b\[0m)?) *$", r"\1", captured.get(), flags=re.MULTILINE)
+
+
+def _records(screen: Screen, heads: Sequence[Cell], rows: Sequence[Sequence[Cell]]) -> str:
+    """As `kubectl describe` prints; a row without its first cell continues the one above."""
+    names = [f"{each.text.capitalize()}:" for each in heads]
+    width = max(map(len, names)) + 2
+    parts: list[str] = []
+    for row in rows:
+        parts.append("\n" if parts and row[0].text else "")
+        for name, cell in zip(names, row, strict=True):
+            text = paragraph(screen, cell.text, " " * width, name.ljust(width))
+            parts.append(text.replace(cell.text, screen.paint(cell.text, cell.colour), 1))
+            parts[-1] = parts[-1] if cell.text else ""
+    return "".join(parts)
+
+
+def paragraph(screen: Screen, text: str, indent: str = "", first: str | None = None) -> str:
+    """Text in lines that fit; `first` precedes the first line, `indent` the others."""
+    filled = textwrap.fill(
+        text,
+        max(screen.width or _DEFAULT_WIDTH, 20),
+        initial_indent=indent if first is None else first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return filled + "\n"
+
+
+def print_answer(
+    flags: Flags,
+    document: Mapping[str, Any],
+    text: Callable[[Mapping[str, Any], Screen], str],
+    names: Iterable[str] = (),
+    *,
+    yes: bool = True,
+) -> int:
+    """Print a document as -o says; names: of its objects, KIND/NAME as kubectl prints them.
+
+    The exit code is 0 for yes. Raises OSError if stdout can't be written.
+    """
+    match flags.output:
+        case "json":
+            write_out(json_text(document))
+        case "yaml":
+            write_out(yaml_text(document))
+        case "name":
+            write_out("".join(f"{each}\n" for each in names))
+        case _:
+            write_out(text(document, screen(flags.color)))
+    return 0 if yes else 1
+
+
+def class_names(names: Iterable[str]) -> list[str]:
+    """RuntimeClasses as kubectl prints them with -o name."""
+    return [f"runtimeclass.node.k8s.io/{each}" for each in names]
+
+
+def json_text(document: Mapping[str, Any]) -> str:
+    """A document as people read it, with a line break at its end."""
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"

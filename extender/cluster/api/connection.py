@@ -1,0 +1,340 @@
+"""The connection to kube-apiserver: raw bytes over urllib3, set up by the kubernetes package."""
+
+import contextlib
+import fcntl
+import logging
+import re
+import socket
+import ssl
+import sys
+import termios
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import urllib3
+from msgspec import Raw
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.util import Timeout
+from urllib3.util.ssl_ import create_urllib3_context
+
+from extender import __version__
+from extender.cluster.api.config import ClusterConfig, CredentialsError, one_line
+from extender.cluster.api.objects import (
+    MAX_BODY_BYTES,
+    PAGE_LIMIT,
+    Connection,
+    Response,
+    page_of,
+    status_of,
+)
+from extender.kubernetes.decoder import DecodeError
+from extender.kubernetes.kinds import Kind
+
+_LOG: Final = logging.getLogger(__name__)
+
+#: Time to connect to the API server, TLS handshake included.
+CONNECT_SECONDS: Final = 10.0
+
+#: The most that is read from a watch at a time.
+PIECE_BYTES: Final = 256 * 1024
+
+#: Fewer bytes may be no more than the frame of a chunk or of a TLS record, and reading would wait.
+_CHUNK_HEAD_BYTES: Final = 64
+
+#: The object with which urllib3 begins the texts of its errors.
+_OBJECT: Final = re.compile(r"^(<[^>]*>|\w+\([^)]*\)): ")
+
+
+class ConnectionFaultError(Exception):
+    """The API server could not be asked, or stopped in the middle of its answer."""
+
+
+class UnreachableError(ConnectionFaultError):
+    """There is no connection, or none that may be trusted."""
+
+
+class ResetError(ConnectionFaultError):
+    """The connection broke off."""
+
+
+class SilentError(ConnectionFaultError):
+    """Nothing has arrived for too long."""
+
+
+class TooLargeError(ConnectionFaultError):
+    """The body is over MAX_BODY_BYTES."""
+
+
+class StatusError(ConnectionFaultError):
+    """The API server has answered with an error."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        self.status = status
+        self.message = status_of(body).message
+        super().__init__(f"HTTP {status} {self.message}".rstrip())
+
+
+class ApiResponse:
+    """An answer whose body is read piece by piece, by one thread."""
+
+    def __init__(self, response: urllib3.BaseHTTPResponse, sock: socket.socket | None) -> None:
+        self._response = response
+        self._sock = sock
+        self.status = response.status
+
+    @property
+    def retry_after(self) -> float | None:
+        """Retry-After in seconds; a date in it is not understood."""
+        text = self._response.headers.get("Retry-After", "").strip()
+        return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a further `read_some` returns at once, as far as the socket can tell."""
+        if self._sock is None or self._sock.fileno() < 0:
+            return False
+        waiting = bytearray(4)
+        fcntl.ioctl(self._sock, termios.FIONREAD, waiting)
+        return int.from_bytes(waiting, sys.byteorder) >= _CHUNK_HEAD_BYTES
+
+    def read_some(self, silence: float) -> bytes:
+        """What has arrived, at least a byte; empty at the end. Raises ConnectionFaultError."""
+        with faults():
+            if self._sock is not None:
+                self._sock.settimeout(silence)
+            return self._response.read1(PIECE_BYTES)
+
+    def read_all(self, silence: float, limit: int = MAX_BODY_BYTES) -> bytes:
+        """The whole body. Raises ConnectionFaultError."""
+        pieces = []
+        left = limit
+        while piece := self.read_some(silence):
+            pieces.append(piece)
+            left -= len(piece)
+            if left < 0:
+                raise TooLargeError(f"a body of more than {limit} bytes")
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):  # it is thrown away
+            self._response.close()
+
+
+@contextlib.contextmanager
+def faults() -> Iterator[None]:
+    """What urllib3 raises within, as a ConnectionFaultError."""
+    try:
+        yield
+    except (urllib3.exceptions.ConnectTimeoutError, urllib3.exceptions.NewConnectionError) as error:
+        raise UnreachableError(_cause(error)) from None
+    except (urllib3.exceptions.TimeoutError, TimeoutError) as error:
+        raise SilentError(_cause(error)) from None
+    except (urllib3.exceptions.SSLError, urllib3.exceptions.ProxyError) as error:
+        raise UnreachableError(_cause(error)) from None
+    except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as error:
+        # Reading from a socket that another thread has shut down raises the last two.
+        raise ResetError(_cause(error)) from None
+
+
+def _cause(error: BaseException) -> str:
+    """The text of an error without the objects that urllib3 prints in it."""
+    inner = error.args[-1] if error.args else None
+    return _OBJECT.sub("", one_line(inner if isinstance(inner, Exception) else error))
+
+
+class ApiConnection:
+    """One thread's connection to the API server, which `interrupt` cuts off."""
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._config = config
+        self._generation = -1
+        self._pools: urllib3.PoolManager | None = None
+        self._sock: socket.socket | None = None
+        self._lock = threading.Lock()
+        self._interrupted = False
+
+    def get(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        silence: float,
+        connect: float = CONNECT_SECONDS,
+    ) -> ApiResponse:
+        """Send a request and wait for the answer's head. Raises ConnectionFaultError."""
+        return self._request("GET", path, query or {}, None, {}, Timeout(connect, silence))
+
+    def merge_patch(self, path: str, body: bytes, *, silence: float) -> ApiResponse:
+        """Raises ConnectionFaultError."""
+        headers = {"Content-Type": "application/merge-patch+json"}
+        return self._request("PATCH", path, {}, body, headers, Timeout(CONNECT_SECONDS, silence))
+
+    def post(self, path: str, body: bytes, *, silence: float) -> ApiResponse:
+        """Raises ConnectionFaultError."""
+        headers = {"Content-Type": "application/json"}
+        return self._request("POST", path, {}, body, headers, Timeout(CONNECT_SECONDS, silence))
+
+    def rejected(self) -> None:
+        """The API server has answered 401."""
+        self._config.rejected()
+
+    def interrupt(self) -> None:
+        """Cut off whatever this connection is doing, from any thread; it can't be used again."""
+        with self._lock:
+            self._interrupted = True
+            if self._sock is not None:
+                # Not SSLSocket.shutdown: that takes the TLS state from under the reading thread.
+                with contextlib.suppress(OSError):
+                    socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout: Timeout,
+    ) -> ApiResponse:
+        pools = self._current_pools()
+        try:
+            authorization = self._config.authorization()
+        except CredentialsError as error:
+            raise UnreachableError(str(error)) from None
+        # A name may come twice: each group of an impersonated user has a header of its own.
+        sent = urllib3.HTTPHeaderDict(
+            {
+                "Accept": "application/json",
+                "User-Agent": f"runtimeclass-extender/{__version__}",
+                **({"Authorization": authorization} if authorization else {}),
+                **headers,
+            }
+        )
+        for name, value in self._config.impersonation:
+            sent.add(name, value)
+        with faults():
+            response = pools.request(
+                method,
+                f"{self._config.host}{path}" + (f"?{urlencode(query)}" if query else ""),
+                body=body,
+                headers=sent,
+                timeout=timeout,
+                retries=False,
+                redirect=False,
+                preload_content=False,
+            )
+        return ApiResponse(response, self._sock)
+
+    def _current_pools(self) -> urllib3.PoolManager:
+        configuration, generation = self._config.current()
+        if self._pools is None or generation != self._generation:
+            from kubernetes.client.rest import RESTClientObject
+
+            configuration.connection_pool_maxsize = 1
+            try:
+                rest: Any = RESTClientObject(configuration)
+            except Exception as error:  # certificates that don't load, of whatever kind
+                raise UnreachableError(f"configuration: {one_line(error)}") from None
+            if self._pools is not None:
+                self._pools.clear()
+            # ClusterConfig warns of it; urllib3 would repeat that for each request.
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+            self._pools, self._generation = rest.pool_manager, generation
+            assert self._pools is not None
+            self._pools.connection_pool_kw["ssl_context"] = _lenient_context(configuration)
+            self._pools.pool_classes_by_scheme = _tracked_pools(self._keep)
+        return self._pools
+
+    def _keep(self, sock: socket.socket) -> None:
+        with self._lock:
+            self._sock = sock
+            if self._interrupted:
+                raise OSError("interrupted")
+
+
+def _lenient_context(configuration: Any) -> ssl.SSLContext:
+    """TLS as kubectl does it: verified, but not to the letter of RFC 5280.
+
+    Python 3.13 and later turn away CAs without key identifiers, which long-lived clusters have,
+    managed ones among them (kubernetes-client/python#2394).
+    """
+    verify = ssl.CERT_REQUIRED if configuration.verify_ssl else ssl.CERT_NONE
+    context = create_urllib3_context(cert_reqs=verify)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not (configuration.ssl_ca_cert or configuration.ca_cert_data):
+        context.load_default_certs()
+    return context
+
+
+def _tracked_pools(
+    keep: Callable[[socket.socket], None],
+) -> dict[str, type[HTTPConnectionPool]]:
+    """urllib3's connection pools, which call `keep` with each socket as soon as it is connected."""
+
+    class Tracked(HTTPConnection):
+        def connect(self) -> None:
+            super().connect()
+            keep(self.sock)
+
+    class TrackedSecure(Tracked, HTTPSConnection):
+        pass
+
+    class Pool(HTTPConnectionPool):
+        ConnectionCls = Tracked
+
+    class SecurePool(HTTPSConnectionPool):
+        ConnectionCls = TrackedSecure
+
+    return {"http": Pool, "https": SecurePool}
+
+
+#: How often a list is begun, each time because its continue token has expired.
+_ATTEMPTS: Final = 3
+
+
+def whole_body(response: Response, silence: float, limit: int = MAX_BODY_BYTES) -> bytes:
+    """The body of a response, which is closed then. Raises ConnectionFaultError."""
+    try:
+        return response.read_all(silence, limit)
+    finally:
+        response.close()
+
+
+def fetched(connection: Connection, path: str, query: Mapping[str, str], silence: float) -> bytes:
+    """The body of a 200; after a 401 asked for once more. Raises ConnectionFaultError."""
+    response = connection.get(path, query, silence=silence)
+    if response.status == HTTPStatus.UNAUTHORIZED:
+        response.close()
+        connection.rejected()
+        response = connection.get(path, query, silence=silence)
+    body = whole_body(response, silence)
+    _LOG.debug("asked", extra={"path": path, "status": response.status, "bytes": len(body)})
+    if response.status != HTTPStatus.OK:
+        raise StatusError(response.status, body)
+    return body
+
+
+def listed(
+    connection: Connection, kind: Kind, query: Mapping[str, str], silence: float
+) -> Iterator[Raw]:
+    """All objects, some twice where a continue token expires. Raises ConnectionFaultError."""
+    for _ in range(_ATTEMPTS):
+        more: dict[str, str] = {}
+        try:
+            while True:
+                asked = {**query, "limit": str(PAGE_LIMIT), **more}
+                page = page_of(fetched(connection, kind.path, asked, silence), kind.name)
+                yield from page.items
+                if not page.continue_token:
+                    return
+                more = {"continue": page.continue_token}
+        except DecodeError as error:
+            raise ConnectionFaultError(f"{kind.path}: {error}") from None
+        except StatusError as error:
+            if not more or error.status != HTTPStatus.GONE:
+                raise
+    raise ConnectionFaultError(f"{kind.path}: changes too fast")

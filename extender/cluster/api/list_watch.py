@@ -1,0 +1,280 @@
+"""The list/watch protocol as a state machine: what to ask next, and how long to wait first.
+
+No I/O and no clock of its own; `extender.cluster.api.reflector` does what this says. Follows
+client-go tools/cache/reflector.go, v1.36.2, with the differences of docs/decisions.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from http import HTTPStatus
+from typing import Final
+
+from extender.cluster.api.objects import PAGE_LIMIT, is_older, revision
+
+FIRST_DELAY: Final = 0.8
+MAX_DELAY: Final = 30.0
+QUIET_SECONDS: Final = 120.0
+
+#: A longer Retry-After than this is cut to it.
+MAX_RETRY_AFTER: Final = 60.0
+
+#: Delays are up to a quarter longer, so that clients don't return at once; never over MAX_DELAY.
+_JITTER: Final = 0.25
+
+#: A watch that ends sooner counts as failed: a server that ends each is not asked in a busy loop.
+SHORT_WATCH_SECONDS: Final = 1.0
+
+#: A watch ends after a random time between these, so that load spreads over API servers.
+MIN_WATCH_SECONDS: Final = 300
+MAX_WATCH_SECONDS: Final = 600
+
+#: Without a new object for this long, the server is taken not to mark the initial events' end.
+INITIAL_EVENTS_SECONDS: Final = 30.0
+
+#: kube-apiserver sends a bookmark a minute (cacher bookmarkFrequency, v1.36.2). A watch that is
+#: silent for longer may hang; to resume it where it was costs one request.
+SILENCE_SECONDS: Final = 90.0
+
+#: The longest wait for the first byte of an answer, and between two pieces of a list.
+LIST_SILENCE_SECONDS: Final = 60.0
+
+#: Failures on one page after which the list is begun again.
+_MAX_PAGE_FAILURES: Final = 3
+
+#: Statuses of a server that does not know sendInitialEvents.
+_NOT_SUPPORTED: Final = frozenset(
+    {
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.METHOD_NOT_ALLOWED,
+        HTTPStatus.NOT_ACCEPTABLE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+    }
+)
+
+
+class Step(Enum):
+    """What a reflector is doing."""
+
+    STREAM = "watch-list"
+    LIST = "list"
+    WATCH = "watch"
+
+
+class Reason(StrEnum):
+    """Why a request ended; the label `reason` of watch_restarts_total."""
+
+    CLOSED = "closed"
+    RESET = "reset"
+    SILENT = "silent"
+    UNREACHABLE = "unreachable"
+    EXPIRED = "expired"
+    THROTTLED = "throttled"
+    REFUSED = "refused"
+    STATUS = "status"
+    GARBAGE = "garbage"
+    NO_INITIAL_EVENTS_END = "no_initial_events_end"
+    EXCEPTION = "exception"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a request ended. lived: seconds since its answer began; events: received in it."""
+
+    reason: Reason
+    detail: str = ""
+    status: int = 0
+    retry_after: float | None = None
+    lived: float = 0.0
+    events: int = 0
+
+
+_REASONS: Final[dict[int, Reason]] = {
+    HTTPStatus.GONE: Reason.EXPIRED,
+    HTTPStatus.TOO_MANY_REQUESTS: Reason.THROTTLED,
+    HTTPStatus.UNAUTHORIZED: Reason.REFUSED,
+    HTTPStatus.FORBIDDEN: Reason.REFUSED,
+}
+
+
+def reason_of_status(status: int) -> Reason:
+    return _REASONS.get(status, Reason.STATUS)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to ask; query has the parameters that are not empty."""
+
+    step: Step
+    query: dict[str, str]
+
+    @property
+    def is_first_page(self) -> bool:
+        return self.step is Step.LIST and "continue" not in self.query
+
+
+class Cause(Enum):
+    """The cause of a back-off. Causes are counted separately, since each ends differently."""
+
+    #: The server can't be reached, or accepts a request and does not answer; ends when it answers.
+    AWAY = "away"
+    #: The list can't be read; ends when it has been.
+    LISTING = "listing"
+    #: A version is too old, which a list corrects unless its own version is too old as well.
+    EXPIRED = "expired"
+    #: Anything else about a watch; a list that works in between does not end it.
+    WATCHING = "watching"
+
+
+@dataclass(slots=True)
+class Backoff:
+    """0.8 s doubling to 30 s, starting again after 2 quiet minutes; each cause by itself.
+
+    `chance` returns numbers from 0 to 1.
+    """
+
+    clock: Callable[[], float]
+    chance: Callable[[], float] = random.random
+    _failures: dict[Cause, tuple[int, float]] = field(default_factory=dict)
+
+    def delay(self, cause: Cause, *, first_free: bool = False) -> float:
+        """Count a failure; returns the seconds to wait, with first_free none for the first."""
+        now = self.clock()
+        count, failed_at = self._failures.get(cause, (0, now))
+        if now - failed_at > QUIET_SECONDS:
+            count = 0
+        self._failures[cause] = (min(count + 1, 16), now)
+        power = count - first_free
+        if power < 0:
+            return 0.0
+        longest = MAX_DELAY / (1 + _JITTER)
+        return min(longest, FIRST_DELAY * 2.0**power) * (1 + _JITTER * self.chance())
+
+    def over(self, cause: Cause) -> None:
+        self._failures.pop(cause, None)
+
+
+class ListWatch:
+    """The state of one kind's reflector, for its thread; resource_version is empty at first."""
+
+    def __init__(
+        self,
+        backoff: Backoff,
+        *,
+        watch_list: bool = True,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._backoff = backoff
+        self._streams = watch_list
+        self._chance = chance
+        self._continue = ""
+        self._page_failures = 0
+        self.resource_version = ""
+        self.step = self._first_step
+
+    @property
+    def _first_step(self) -> Step:
+        return Step.STREAM if self._streams else Step.LIST
+
+    def request(self) -> Request:
+        if self.step is Step.LIST:
+            # With resourceVersion "0", as in client-go, the limit is ignored: 65,000 nodes come as
+            # one body, which may be older than the last list.
+            query = {"limit": str(PAGE_LIMIT)}
+            if self._continue:
+                query["continue"] = self._continue
+            return Request(self.step, query)
+        span = MAX_WATCH_SECONDS - MIN_WATCH_SECONDS
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(MIN_WATCH_SECONDS + int(span * self._chance())),
+        }
+        if self.step is Step.STREAM:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        if self.resource_version:
+            query["resourceVersion"] = self.resource_version
+        return Request(self.step, query)
+
+    def answered(self) -> None:
+        """The server has accepted a request."""
+        self._backoff.over(Cause.AWAY)
+
+    def page_received(self, resource_version: str, continue_token: str) -> bool:
+        """Whether the list is complete with this page."""
+        self._continue = continue_token
+        self._page_failures = 0
+        if not continue_token:
+            self.resource_version = resource_version
+            self.step = Step.WATCH
+        return not continue_token
+
+    def initial_events_ended(self, resource_version: str) -> None:
+        self.resource_version = resource_version
+        self.step = Step.WATCH
+
+    def synced(self) -> None:
+        """The list is complete."""
+        self._backoff.over(Cause.LISTING)
+
+    def moved(self, resource_version: str) -> None:
+        """An event or bookmark had this version; resource_version never goes back."""
+        if self.step is Step.WATCH and not is_older(
+            revision(resource_version), revision(self.resource_version)
+        ):
+            self.resource_version = resource_version
+
+    def ended(self, ending: Ending) -> float:
+        """A request has ended; returns the seconds to wait before the next one."""
+        cause = self._cause(ending)
+        delay = {
+            Step.LIST: self._list_ended,
+            Step.STREAM: self._stream_ended,
+            Step.WATCH: self._watch_ended,
+        }[self.step](ending, cause)
+        return max(delay, min(ending.retry_after or 0.0, MAX_RETRY_AFTER))
+
+    def _cause(self, ending: Ending) -> Cause:
+        unanswered = not ending.lived and not ending.events
+        if ending.reason is Reason.UNREACHABLE or (
+            ending.reason in (Reason.SILENT, Reason.NO_INITIAL_EVENTS_END) and unanswered
+        ):
+            return Cause.AWAY
+        if ending.reason is Reason.EXPIRED:
+            return Cause.EXPIRED
+        return Cause.WATCHING if self.step is Step.WATCH else Cause.LISTING
+
+    def _list_ended(self, ending: Ending, cause: Cause) -> float:
+        self._page_failures += 1
+        same_page = (
+            ending.reason not in (Reason.EXPIRED, Reason.GARBAGE, Reason.EXCEPTION)
+            and self._page_failures < _MAX_PAGE_FAILURES
+        )
+        if not same_page:
+            self._continue = ""
+            self._page_failures = 0
+        return self._backoff.delay(cause, first_free=cause is Cause.EXPIRED)
+
+    def _stream_ended(self, ending: Ending, cause: Cause) -> float:
+        reason = ending.reason
+        if reason is Reason.NO_INITIAL_EVENTS_END or ending.status in _NOT_SUPPORTED:
+            self._streams = False
+        again = reason in (Reason.THROTTLED, Reason.UNREACHABLE) or (
+            reason in (Reason.CLOSED, Reason.RESET) and ending.events > 0
+        )
+        if not again:
+            self.step = Step.LIST
+            self._continue = ""
+        return self._backoff.delay(cause, first_free=not again)
+
+    def _watch_ended(self, ending: Ending, cause: Cause) -> float:
+        reason = ending.reason
+        if reason in (Reason.CLOSED, Reason.RESET, Reason.SILENT):
+            return 0.0 if ending.lived >= SHORT_WATCH_SECONDS else self._backoff.delay(cause)
+        if reason in (Reason.UNREACHABLE, Reason.THROTTLED):
+            return self._backoff.delay(cause)
+        self.step = self._first_step
+        self._continue = ""
+        return self._backoff.delay(cause, first_free=cause is Cause.EXPIRED)

@@ -1,0 +1,213 @@
+"""Answers of kube-apiserver: list pages, events, statuses.
+
+An object stays raw bytes until its kind's feed decodes the fields it needs.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Raw, Struct
+
+from extender.kubernetes.decoder import DecodeError, decode, nullable
+
+#: Set on the bookmark that ends a watch-list's initial events
+#: (k8s.io/apimachinery/pkg/apis/meta/v1 InitialEventsAnnotationKey, v1.36.2).
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+_NULL: Final = Raw(b"null")
+
+#: Python refuses int() of more digits, and no revision of etcd has as many.
+_MAX_DIGITS: Final = 4000
+
+#: Objects a page, as in client-go's pager: 500 nodes of 10 KB are 5 MB.
+PAGE_LIMIT: Final = 500
+
+#: A page of 500 objects of 1.5 MiB, the most that etcd keeps, is 750 MB.
+MAX_BODY_BYTES: Final = 2**30
+
+
+class Response(Protocol):
+    """An answer whose body is read piece by piece; see connection.ApiResponse."""
+
+    status: int
+
+    @property
+    def retry_after(self) -> float | None: ...
+    @property
+    def has_more(self) -> bool: ...
+    def read_some(self, silence: float) -> bytes: ...
+    def read_all(self, silence: float, limit: int = ...) -> bytes: ...
+    def close(self) -> None: ...
+
+
+class Connection(Protocol):
+    """One thread's connection to the API server; see connection.ApiConnection."""
+
+    def get(
+        self, path: str, query: Mapping[str, str], *, silence: float, connect: float = ...
+    ) -> Response: ...
+    def merge_patch(self, path: str, body: bytes, *, silence: float) -> Response: ...
+    def rejected(self) -> None: ...
+    def interrupt(self) -> None: ...
+
+
+class _Metadata(Struct, rename="camel"):
+    resource_version: str | None = None
+    continue_token: str | None = msgspec.field(default=None, name="continue")
+    annotations: dict[str, str | None] | None = None
+
+
+class _ListOrBookmark(Struct):
+    kind: str | None = None
+    metadata: _Metadata | None = None
+    items: Raw = _NULL
+
+
+class Page(Struct):
+    """One page of a list; continue_token is empty on the last."""
+
+    resource_version: str
+    continue_token: str
+    items: list[Raw]
+
+
+def page_of(body: bytes, kind: str) -> Page:
+    """Decode a page of a `kind`List, which may empty the store. Raises DecodeError for all else."""
+    page = decode(body, _ListOrBookmark)
+    if page.kind != f"{kind}List":
+        raise DecodeError(f"expected a {kind}List, got kind {page.kind!r}")
+    metadata = page.metadata or _Metadata()
+    if not metadata.resource_version:
+        raise DecodeError(f"{kind}List without resourceVersion")
+    items = nullable(page.items, list[Raw], "items") or []
+    return Page(metadata.resource_version, metadata.continue_token or "", items)
+
+
+class Event(Struct):
+    type: str = ""
+    object: Raw = _NULL
+
+
+def bookmark_of(raw: Raw) -> tuple[str, bool]:
+    """Its resourceVersion, and whether it ends the initial events. Raises DecodeError."""
+    metadata = decode(raw, _ListOrBookmark, "object").metadata or _Metadata()
+    if not metadata.resource_version:
+        raise DecodeError("bookmark without resourceVersion")
+    ends = (metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+    return metadata.resource_version, ends
+
+
+class _StatusDetails(Struct, rename="camel"):
+    retry_after_seconds: int | None = None
+
+
+class _Status(Struct):
+    code: int | None = None
+    reason: str | None = None
+    message: str | None = None
+    details: _StatusDetails | None = None
+
+
+class Status(Struct):
+    """An error of the API server; code 0 where it can't be read."""
+
+    code: int
+    message: str
+    retry_after: float | None = None
+
+
+def status_of(raw: bytes | Raw) -> Status:
+    """The error in an ERROR event or in the body of a response; never raises."""
+    try:
+        status = decode(raw, _Status)
+    except DecodeError:
+        return Status(0, "")
+    seconds = status.details.retry_after_seconds if status.details else None
+    return Status(
+        status.code or 0,
+        status.message or status.reason or "",
+        float(seconds) if seconds else None,
+    )
+
+
+def revision(resource_version: str | None) -> int | None:
+    """A resourceVersion as a number, or None; comparable since Kubernetes 1.35 (KEP-5504)."""
+    if not resource_version or not resource_version.isascii() or not resource_version.isdigit():
+        return None
+    return int(resource_version) if len(resource_version) <= _MAX_DIGITS else None
+
+
+def is_older(new: int | None, held: int | None) -> bool:
+    """Whether one revision certainly came before the other."""
+    return new is not None and held is not None and new < held
+
+
+#: kube-apiserver refuses requests of 3 MiB: what is ten times as large is no event.
+MAX_EVENT_BYTES: Final = 32 * 2**20
+
+_EVENTS: Final = msgspec.json.Decoder(Event)
+_DOCUMENTS: Final = json.JSONDecoder()
+
+
+class EventStream:
+    """Takes bytes as they come and returns the events that are complete.
+
+    Nothing promises the line break after each: an event is also complete when its JSON is.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    @property
+    def is_between_events(self) -> bool:
+        return not self._rest
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Raises DecodeError for what is no event; the rest can't be read then."""
+        *lines, rest = (self._rest + data).split(b"\n") if b"\n" in data else (self._rest + data,)
+        events: list[Event] = []
+        for line in lines:
+            complete, incomplete = _cut(line)
+            if incomplete:
+                raise DecodeError(f"not an event: {incomplete[:40]!r}")
+            events += complete
+        if data.rstrip().endswith(b"}"):
+            complete, rest = _cut(rest)
+            events += complete
+        self._rest = rest
+        if len(rest) > MAX_EVENT_BYTES:
+            raise DecodeError(f"an event of more than {MAX_EVENT_BYTES} bytes")
+        return events
+
+
+def _cut(text: bytes) -> tuple[list[Event], bytes]:
+    """The events that a text begins with, and what follows the last complete one."""
+    if not text.strip():
+        return [], b""
+    try:
+        return [_EVENTS.decode(text)], b""
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        # The beginning of a large event; to search it for joined events would be slower.
+        return ([], text) if "truncated" in str(error) else _joined_events(text)
+
+
+def _joined_events(text: bytes) -> tuple[list[Event], bytes]:
+    """Events without anything between them, and what follows the last complete one."""
+    events = []
+    # The grammar is ASCII, so decoded as Latin-1 the positions are those of the bytes.
+    document = text.decode("latin-1")
+    position = 0
+    while position < len(text):
+        try:
+            _, end = _DOCUMENTS.raw_decode(document, position)
+        except (ValueError, RecursionError):
+            break
+        try:
+            events.append(_EVENTS.decode(text[position:end]))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise DecodeError(f"not an event: {error}") from None
+        following = text[end:].lstrip()
+        position = len(text) - len(following)
+    return events, text[position:]

@@ -1,0 +1,299 @@
+"""Keeps one kind's feed in step with the API server: does what the list/watch protocol says.
+
+Its thread owns the feed, the connection and the ListWatch; others read `contact` and call `stop`.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from extender.cluster.api.connection import (
+    ConnectionFaultError,
+    SilentError,
+    TooLargeError,
+    UnreachableError,
+)
+from extender.cluster.api.last_contact import Contact
+from extender.cluster.api.list_watch import (
+    INITIAL_EVENTS_SECONDS,
+    LIST_SILENCE_SECONDS,
+    SILENCE_SECONDS,
+    Ending,
+    ListWatch,
+    Reason,
+    Request,
+    Step,
+    reason_of_status,
+)
+from extender.cluster.api.objects import (
+    Connection,
+    Event,
+    EventStream,
+    Response,
+    bookmark_of,
+    page_of,
+    status_of,
+)
+from extender.cluster.node_and_class_feeds import Feed
+from extender.kubernetes.decoder import DecodeError
+from extender.kubernetes.kinds import Kind
+
+_LOG: Final = logging.getLogger(__name__)
+
+#: The body of an error is small and arrives at once.
+_STATUS_BYTES: Final = 2**20
+_STATUS_SECONDS: Final = 5.0
+
+#: How long each request may stay without a byte.
+_SILENCES: Final = {
+    Step.LIST: LIST_SILENCE_SECONDS,
+    Step.STREAM: INITIAL_EVENTS_SECONDS,
+    Step.WATCH: SILENCE_SECONDS,
+}
+
+_KNOWN: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"})
+
+
+class Observer(Protocol):
+    """Counts events and restarts."""
+
+    def event(self, kind: str, type: str) -> None: ...
+    def restart(self, kind: str, reason: Reason) -> None: ...
+
+
+#: Waits until an event is set, for some seconds at the most; returns whether it was set.
+Pause = Callable[[threading.Event, float], bool]
+
+
+class Reflector:
+    """Follows one kind from `start` to `stop`, whatever goes wrong meanwhile."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        feed: Feed[Any],
+        connection: Connection,
+        list_watch: ListWatch,
+        observer: Observer,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Pause = threading.Event.wait,
+    ) -> None:
+        self.kind = kind
+        self._feed = feed
+        self._connection = connection
+        self._list_watch = list_watch
+        self._observer = observer
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._pause = pause
+        self._asked_at = clock()
+        self.contact = Contact(kind, clock)
+        self._thread = threading.Thread(
+            target=self.run, name=f"reflector-{kind.resource}", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop now, whatever the thread is doing; does not wait for it."""
+        self._stopping.set()
+        self._connection.interrupt()
+
+    def run(self) -> None:
+        """The thread's work; returns after `stop` only."""
+        while not self._stopping.is_set():
+            ending: Ending | None
+            try:
+                ending = self._step()
+            except Exception as error:
+                ending = Ending(Reason.EXCEPTION, repr(error))
+                if not self._stopping.is_set():
+                    _LOG.exception("following %s failed; going on", self.kind.resource)
+            if self._stopping.is_set():
+                return
+            if ending is not None:
+                step = self._list_watch.step
+                delay = self._list_watch.ended(ending)
+                self._observer.restart(self.kind.name, ending.reason)
+                self.contact.lost(ending, step, delay)
+                self._pause(self._stopping, delay)
+
+    def _step(self) -> Ending | None:
+        """One request and its answer; None when the next follows at once."""
+        request = self._list_watch.request()
+        if request.is_first_page or request.step is Step.STREAM:
+            self._asked_at = self._clock()
+        try:
+            response = self._connection.get(
+                self.kind.path, request.query, silence=_SILENCES[request.step]
+            )
+        except SilentError as error:
+            return Ending(_silence_of(request.step), str(error))
+        except ConnectionFaultError as error:
+            return Ending(Reason.UNREACHABLE, str(error))
+        try:
+            if response.status != 200:
+                return self._refused(response)
+            self._list_watch.answered()
+            if request.step is Step.LIST:
+                return self._take_page(request, response)
+            return self._follow(request, response)
+        finally:
+            response.close()
+
+    def _refused(self, response: Response) -> Ending:
+        try:
+            status = status_of(response.read_all(_STATUS_SECONDS, _STATUS_BYTES))
+        except ConnectionFaultError:
+            status = status_of(b"")
+        if response.status == 401:
+            self._connection.rejected()
+        return Ending(
+            reason_of_status(response.status),
+            f"HTTP {response.status} {status.message}".rstrip(),
+            response.status,
+            response.retry_after or status.retry_after,
+        )
+
+    def _take_page(self, request: Request, response: Response) -> Ending | None:
+        try:
+            page = page_of(response.read_all(LIST_SILENCE_SECONDS), self.kind.name)
+        except (DecodeError, TooLargeError) as error:
+            return Ending(Reason.GARBAGE, str(error))
+        except ConnectionFaultError as error:
+            return Ending(_reason_of_fault(error), str(error))
+        self.contact.heard()
+        if request.is_first_page:
+            self._feed.begin()
+        for item in page.items:
+            try:
+                self._feed.collect(item)
+            except DecodeError as error:
+                self.contact.skipped(error)
+        if self._list_watch.page_received(page.resource_version, page.continue_token):
+            self._commit(page.resource_version)
+        return None
+
+    def _commit(self, resource_version: str) -> None:
+        count = self._feed.collected
+        self._feed.commit()
+        self._feed.positioned(resource_version)
+        self._list_watch.synced()
+        _LOG.info(
+            "synced",
+            extra={
+                "resource": self.kind.resource,
+                "objects": count,
+                "resourceVersion": resource_version,
+                "seconds": round(self._clock() - self._asked_at, 3),
+            },
+        )
+
+    def _follow(self, request: Request, response: Response) -> Ending:
+        self.contact.watching()
+        if request.step is Step.STREAM:
+            self._feed.begin()
+        watch = _Watch(self._clock())
+        try:
+            return self._read(response, watch)
+        except ConnectionFaultError as error:
+            reason = _reason_of_fault(error)
+            if reason is Reason.SILENT:
+                reason = _silence_of(self._list_watch.step)
+            return self._ending(watch, reason, str(error))
+        except DecodeError as error:
+            return self._ending(watch, Reason.GARBAGE, str(error))
+        finally:
+            self._feed.flush()
+
+    def _read(self, response: Response, watch: "_Watch") -> Ending:
+        while True:
+            silence = SILENCE_SECONDS
+            if self._list_watch.step is Step.STREAM:
+                silence = watch.progress_at + INITIAL_EVENTS_SECONDS - self._clock()
+                if silence <= 0:
+                    detail = f"no new object for {INITIAL_EVENTS_SECONDS:.0f}s"
+                    return self._ending(watch, Reason.NO_INITIAL_EVENTS_END, detail)
+            data = response.read_some(silence)
+            if not data:
+                cut = "" if watch.stream.is_between_events else "in the middle of an event"
+                return self._ending(watch, Reason.CLOSED, cut)
+            self.contact.heard()
+            for event in watch.stream.feed(data):
+                watch.events += 1
+                ending = self._take(event, watch)
+                if ending is not None:
+                    return ending
+            if not response.has_more:
+                self._feed.flush()
+
+    def _take(self, event: Event, watch: "_Watch") -> Ending | None:
+        """Take one event; returns how the watch ends, if it ends with this event."""
+        known = event.type if event.type in _KNOWN else "unknown"
+        self._observer.event(self.kind.name, known)
+        if known == "unknown":
+            detail = f"unknown event type {event.type[:40]!r}"
+            return self._ending(watch, Reason.GARBAGE, detail)
+        if event.type == "ERROR":
+            status = status_of(event.object)
+            detail = f"ERROR event {status.code} {status.message}".rstrip()
+            ending = self._ending(watch, reason_of_status(status.code), detail)
+            return replace(ending, status=status.code, retry_after=status.retry_after)
+        try:
+            if event.type == "BOOKMARK":
+                self._take_bookmark(event)
+            else:
+                self._take_change(event, watch)
+        except DecodeError as error:
+            self.contact.skipped(error)
+        return None
+
+    def _take_change(self, event: Event, watch: "_Watch") -> None:
+        deleted = event.type == "DELETED"
+        if self._list_watch.step is not Step.STREAM:
+            self._moved(self._feed.change(event.object, deleted=deleted))
+            return
+        before = self._feed.collected
+        self._feed.collect(event.object, deleted=deleted)
+        if self._feed.collected > before:
+            watch.progress_at = self._clock()
+
+    def _take_bookmark(self, event: Event) -> None:
+        resource_version, ends_initial_events = bookmark_of(event.object)
+        if self._list_watch.step is Step.WATCH:
+            self._moved(resource_version)
+        elif ends_initial_events:
+            self._list_watch.initial_events_ended(resource_version)
+            self._commit(resource_version)
+
+    def _moved(self, resource_version: str) -> None:
+        self._list_watch.moved(resource_version)
+        self._feed.positioned(self._list_watch.resource_version)
+
+    def _ending(self, watch: "_Watch", reason: Reason, detail: str) -> Ending:
+        lived = self._clock() - watch.began_at
+        return Ending(reason, detail, lived=lived, events=watch.events)
+
+
+class _Watch:
+    """The state of the watch being read."""
+
+    def __init__(self, now: float) -> None:
+        self.stream = EventStream()
+        self.began_at = self.progress_at = now
+        self.events = 0
+
+
+def _silence_of(step: Step) -> Reason:
+    return Reason.NO_INITIAL_EVENTS_END if step is Step.STREAM else Reason.SILENT
+
+
+def _reason_of_fault(error: ConnectionFaultError) -> Reason:
+    if isinstance(error, SilentError):
+        return Reason.SILENT
+    return Reason.UNREACHABLE if isinstance(error, UnreachableError) else Reason.RESET

@@ -1,0 +1,234 @@
+"""Follows pods, and puts the runtime handlers that fail to start them into the store."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+from msgspec import Raw
+
+from extender.cluster.api.objects import revision
+from extender.cluster.node_and_class_feeds import Feed, Held, check_kind
+from extender.cluster.node_events import NodeEvent, NodeEvents
+from extender.cluster.snapshot_store import SnapshotStore
+from extender.kubernetes.decoder import decode
+from extender.kubernetes.kinds import PODS
+from extender.kubernetes.sandboxes import StartingPod, sandbox_of
+from extender.model.names import text_of
+from extender.model.reasons import failed_to_start, shown
+from extender.model.using_objects import Sandbox
+from extender.rules.class_nodes import Support
+from extender.rules.suspects import (
+    DEFAULT_HANDLER,
+    Evidence,
+    Pair,
+    Suspicion,
+    judged,
+    judgement,
+)
+
+_LOG: Final = logging.getLogger(__name__)
+
+#: How often the evidence is looked at, as long as that takes no more than a tenth of it.
+LOOK_SECONDS: Final = 1.0
+_REST: Final = 9.0
+
+
+#: Nodes and classes that are told of at a time.
+MAX_WARNINGS: Final = 10
+
+
+class Mode(StrEnum):
+    """--distrust: what a suspect handler means to a node."""
+
+    OFF = "off"
+    SCORE = "score"
+    REFUSE = "refuse"
+
+
+class HeldSandbox(Held):
+    sandbox: Sandbox
+
+
+class SandboxFeed(Feed[HeldSandbox]):
+    """Pods without a sandbox on their nodes; of all others it is only noted that they started.
+
+    It belongs to the reflector's thread; the lock guards the evidence. beside: a feed that shares
+    the watch, and so is handed all that this one is.
+    """
+
+    kind = PODS.name
+
+    def __init__(self, beside: Feed[Any] | None = None) -> None:
+        super().__init__()
+        self._beside = beside
+        #: Of a list, the hashes of the names: most pods are not kept, and all are progress.
+        self._seen = set[int]()
+        self.evidence = Evidence()
+        self.lock = threading.Lock()
+        #: Set when a sandbox has started on a node that is looked at.
+        self.news = threading.Event()
+        self.watched: frozenset[bytes] = frozenset()
+
+    @property
+    def collected(self) -> int:
+        return len(self._seen)
+
+    def begin(self) -> None:
+        self.evidence.is_listing = True
+        self._seen.clear()
+        super().begin()
+        if self._beside is not None:
+            self._beside.begin()
+
+    def collect(self, raw: Raw, *, deleted: bool = False) -> None:
+        super().collect(raw, deleted=deleted)
+        if self._beside is not None:
+            self._beside.collect(raw, deleted=deleted)
+
+    def commit(self) -> None:
+        super().commit()
+        self._seen.clear()
+        if self._beside is not None:
+            self._beside.commit()
+
+    def change(self, raw: Raw, *, deleted: bool) -> str:
+        if self._beside is not None:
+            self._beside.change(raw, deleted=deleted)
+        return super().change(raw, deleted=deleted)
+
+    def _decode(self, raw: Raw) -> tuple[bytes, str, HeldSandbox | None]:
+        pod = decode(raw, StartingPod, self.kind)
+        check_kind(pod.kind, self.kind)
+        name = pod.name.encode()
+        if self._aside is not None:
+            self._seen.add(hash(name))
+        version, sandbox = pod.metadata.resource_version or "", sandbox_of(pod, raw)
+        if sandbox is None:
+            return name, version, None
+        if sandbox.started is not None:
+            with self.lock:
+                self.evidence.start(sandbox)
+            if sandbox.node in self.watched:
+                self.news.set()
+            return name, version, None
+        before = self._held.get(name)
+        if before is not None and before.sandbox == sandbox:
+            return name, version, before
+        return name, version, HeldSandbox(revision(version), sandbox)
+
+    def _replace(self, held: Mapping[bytes, HeldSandbox]) -> None:
+        with self.lock:
+            self.evidence.waiting = {name: each.sandbox for name, each in held.items()}
+            self.evidence.is_listing = False
+
+    def _apply(self, name: bytes, held: HeldSandbox | None) -> None:
+        with self.lock:
+            if held is None:
+                self.evidence.waiting.pop(name, None)
+            else:
+                self.evidence.waiting[name] = held.sandbox
+
+
+class Distrust:
+    """Judges the evidence on a thread of its own, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        store: SnapshotStore,
+        feed: SandboxFeed,
+        events: NodeEvents,
+        support: Support,
+        mode: Mode,
+        after: float,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """after: --distrust-after. clock: seconds since the epoch, as Kubernetes writes them."""
+        self._store = store
+        self._feed = feed
+        self._events = events
+        self._support = support
+        self._mode = mode
+        self._after = after
+        self._clock = clock
+        self._suspicions: dict[Pair, Suspicion] = {}
+        self._told: frozenset[str] = frozenset()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="distrust", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._feed.news.set()
+        self._events.stop()
+
+    def _run(self) -> None:
+        rest = LOOK_SECONDS
+        while not self._stopping.is_set():
+            self._feed.news.wait(rest)
+            self._feed.news.clear()
+            began = time.monotonic()
+            try:
+                self.look()
+            except Exception:
+                _LOG.exception("judging suspect handlers failed; going on")
+            rest = max(LOOK_SECONDS, _REST * (time.monotonic() - began))
+
+    def look(self) -> None:
+        """Judge once, change the store, and write an Event for each change."""
+        feed, snapshot, now = self._feed, self._store.snapshot, self._clock()
+        if not snapshot.is_synced:
+            return
+        with feed.lock:
+            attempts = feed.evidence.attempts(snapshot.runtime_classes, self._suspicions)
+            found = {
+                pair: judged(self._suspicions.get(pair), seen, feed.evidence, now, self._after)
+                for pair, seen in attempts.items()
+                if pair.handler != DEFAULT_HANDLER
+            }
+            default_fails = {
+                pair.node
+                for pair, seen in attempts.items()
+                if pair.handler == DEFAULT_HANDLER and seen.failed(now, self._after)
+            }
+        before, refuses = self._suspicions, self._mode is Mode.REFUSE
+        # A node that is gone takes its suspicions with it.
+        self._suspicions = {
+            pair: each for pair, each in found.items() if each and snapshot.nodes[pair.node]
+        }
+        feed.watched = frozenset(pair.node for pair in self._suspicions)
+        suspects, outages = judgement(
+            self._suspicions, default_fails, snapshot, self._support, refuses=refuses
+        )
+        self._store.replace_suspects(suspects)
+        for where in sorted(outages.keys() - self._told)[:MAX_WARNINGS]:
+            _LOG.warning(outages[where])
+        self._told = frozenset(outages)
+        for event in changes(before, self._suspicions, refuses=refuses):
+            self._events.write(event)
+
+
+def changes(
+    before: Mapping[Pair, Suspicion], after: Mapping[Pair, Suspicion], *, refuses: bool
+) -> Iterator[NodeEvent]:
+    """An Event for each change of a state; refuses: whether a try is one of them."""
+    for pair in sorted(before.keys() | after.keys()):
+        old, new = before.get(pair), after.get(pair)
+        node, handler = text_of(pair.node), shown(pair.handler)
+        latest = new or old
+        assert latest is not None
+        occasion = f"{latest.since} {latest.failures}"
+        if new is None:
+            text = f'runtime handler "{handler}" is trusted again'
+            yield NodeEvent(node, "RuntimeHandlerTrusted", text, occasion, is_warning=False)
+        elif old is None or new.failures > old.failures:
+            text = f"{failed_to_start(pair.handler, new.pods)}: their events say why"
+            yield NodeEvent(node, "RuntimeHandlerSuspect", text, occasion, is_warning=True)
+        elif refuses and new.may_try and not old.may_try:
+            text = f'one pod of runtime handler "{handler}" may try again'
+            yield NodeEvent(node, "RuntimeHandlerOnTrial", text, occasion, is_warning=False)

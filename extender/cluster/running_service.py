@@ -1,0 +1,158 @@
+"""A running service that is asked instead of the API server: --server.
+
+It is reached at its own address, or by the API server's proxy with the rights of the kubeconfig.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+import urllib3
+
+from extender.cluster.api.config import ClusterConfig
+from extender.cluster.api.connection import (
+    ApiConnection,
+    ApiResponse,
+    ConnectionFaultError,
+    faults,
+    whole_body,
+)
+from extender.kubernetes.kinds import pod_path
+from extender.model.errors import UsageError
+from extender.model.reasons import printable, shown
+
+_SILENCE_SECONDS: Final = 30.0
+_MAX_TEXT: Final = 1000
+
+#: NAMESPACE/SERVICE:PORT
+_IN_CLUSTER: Final = re.compile(r"([a-z0-9-]+)/(?:http:)?([a-z0-9-]+):([a-z0-9-]+)")
+_PROXY: Final = re.compile(r"/api/v1/namespaces/[^/]+/services/[^/]+/proxy/?")
+
+
+class _Reason(msgspec.Struct):
+    reason: str
+    origin: str
+    count: int
+    nodes: list[str]
+
+
+class _Requirement(msgspec.Struct):
+    kind: str
+    origin: str
+    text: str
+
+
+class _Score(msgspec.Struct):
+    cost: int | None
+    score: int
+    serves: list[str]
+
+
+class _Explanation(msgspec.Struct, rename="camel"):
+    """What of an answer is printed: it may come from another program, or another version."""
+
+    pod: str
+    runtime_class: str
+    feasible: int
+    total: int
+    fitting: list[str]
+    next_steps: list[str]
+    event: str
+    last_event: str
+    summary: str
+    reasons: list[_Reason]
+    requirements: list[_Requirement]
+    warnings: list[str]
+    state: list[str] = []
+    nodes: dict[str, str] = {}
+    scores: dict[str, _Score] = {}
+
+
+class RunningService:
+    """Of --server; all methods raise UsageError, in one line that begins with its name."""
+
+    def __init__(self, server: str, config: Callable[[], ClusterConfig]) -> None:
+        self._server, self._base = server, server.rstrip("/")
+        self._config: ClusterConfig | None = None
+        self._connection: ApiConnection | None = None
+        proxied = _IN_CLUSTER.fullmatch(server)
+        if proxied:
+            namespace, service, port = proxied.groups()
+            self._base = f"/api/v1/namespaces/{namespace}/services/http:{service}:{port}/proxy"
+            self._config = config()
+        elif not re.match(r"https?://[^/]", server):
+            raise self._error(
+                "expected a URL, or NAMESPACE/SERVICE:PORT for the API server's proxy"
+            )
+        elif found := _PROXY.search(server):
+            self._config = config()
+            if server[: found.start()] != self._config.host.rstrip("/"):
+                raise self._error(f"is no proxy of the kubeconfig's API server {self._config.host}")
+            self._base = found[0].rstrip("/")
+        if self._config:
+            self._connection = ApiConnection(self._config)
+
+    @property
+    def namespace(self) -> str | None:
+        """Of pods named without one; None where no kubeconfig takes part."""
+        return self._config.namespace if self._config else None
+
+    def explained(self, pod: str, body: bytes | None, query: Mapping[str, str]) -> dict[str, Any]:
+        """The explanation of a pod NAMESPACE/NAME of the cluster, or of the body.
+
+        By the API server's proxy the pod is read with the asker's own rights and handed over: so
+        whoever may only POST there learns nothing of pods that they may not read.
+        """
+        if body is None and self._connection:
+            body = self._sent("GET", pod_path(*pod.split("/", 1)), None)
+        named = {} if body is not None else {"pod": pod}
+        path = f"{self._base}/explain?{urlencode({**named, **query})}"
+        answer = self._sent("GET" if body is None else "POST", path, body)
+        try:
+            msgspec.json.decode(answer, type=_Explanation)
+        except msgspec.DecodeError as error:
+            raise self._error(f"its answer is not this version's: {error}") from None
+        return dict(msgspec.json.decode(answer))
+
+    def _sent(self, method: str, path: str, body: bytes | None) -> bytes:
+        """The body of a 200."""
+        connection = self._connection
+        try:
+            if connection is None:
+                response = _plain(method, path, body)
+            elif body is None:
+                response = connection.get(path, silence=_SILENCE_SECONDS)
+            else:
+                response = connection.post(path, body, silence=_SILENCE_SECONDS)
+            answer = whole_body(response, _SILENCE_SECONDS)
+        except ConnectionFaultError as error:
+            raise self._error(str(error)) from None
+        if response.status == HTTPStatus.OK:
+            return answer
+        try:
+            said = msgspec.json.decode(answer, type=dict[str, Any])
+        except msgspec.DecodeError:
+            said = {}
+        text = said.get("error") or said.get("message") or "nothing of that name is there"
+        raise self._error(f"{response.status}: {printable(str(text)[:_MAX_TEXT])}")
+
+    def _error(self, text: str) -> UsageError:
+        return UsageError(f"--server {shown(self._server)}: {text}")
+
+
+def _plain(method: str, url: str, body: bytes | None) -> ApiResponse:
+    """Raises ConnectionFaultError."""
+    with faults():
+        response = urllib3.PoolManager().request(
+            method,
+            url,
+            body=body,
+            timeout=urllib3.Timeout(connect=10.0, read=_SILENCE_SECONDS),
+            retries=False,
+            redirect=False,
+            preload_content=False,
+        )
+    return ApiResponse(response, None)

@@ -1,1 +1,0 @@
-"""The commands that print something and end: explain, nodes, check, pods and others."""

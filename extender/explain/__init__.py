@@ -1,0 +1,1 @@
+"""Why a pod fits or does not: the command and the endpoint."""

@@ -1,0 +1,226 @@
+"""The pod that a command line names: by POD, by -f FILE, or by both."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+
+from extender.cli.cluster_state import ClusterState, config_of, load_cluster
+from extender.cli.commands import namespace_flag
+from extender.cli.flags import PLUGIN, Flags, argument, flag
+from extender.cli.streams import warn
+from extender.cluster.input_files import STDIN, read_stdin
+from extender.cluster.manifest_objects import Manifests, load_manifests, read_manifest
+from extender.cluster.reading_once import ClusterReader, ForbiddenError, ReadError
+from extender.cluster.running_service import RunningService
+from extender.kubernetes.kinds import PODS
+from extender.kubernetes.namespaces import NamespaceRules, rules_of
+from extender.kubernetes.workloads import KINDS
+from extender.model.errors import UsageError
+from extender.model.objects import Pod
+from extender.model.reasons import listed, shown
+from extender.model.similar import did_you_mean
+
+POD: Final = PODS.name
+
+_NEEDED: Final = "POD is needed, {}, or -f FILE that holds it"
+
+#: The words of kubectl for the kinds, in small letters.
+_KINDS: Final = {
+    word: each.name
+    for each in KINDS.values()
+    for word in (each.name.lower(), each.plural, each.short)
+    if word
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPod:
+    """kind is of the object that holds the pod; rules are its namespace's, None if not known."""
+
+    pod: Pod
+    kind: str
+    state: ClusterState
+    rules: NamespaceRules | None
+
+
+#: The Pods and workloads of a file, by kind and NAMESPACE/NAME.
+_Objects = Mapping[tuple[str, str], Pod]
+
+
+class _Name(NamedTuple):
+    """POD, parsed; each part is empty where it is not given."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+def pod_flags() -> list[click.Parameter]:
+    return [
+        argument(
+            "pod",
+            "[POD]",
+            "NAMESPACE/NAME; NAME or pod/NAME with -n or kubectl; KIND/NAME with -f",
+            required=False,
+        ),
+        flag(
+            "-f, --filename FILE",
+            "YAML or JSON file with the pod, or with a workload whose pods are meant; - is stdin",
+        ),
+        namespace_flag(
+            "namespace of a POD given by NAME alone; with kubectl the context's by default"
+        ),
+    ]
+
+
+def read_asked_pod(program: str, command: str, flags: Flags) -> AskedPod:
+    """The pod that the flags name. Raises UsageError, also without a Node."""
+    if not flags.pod and not flags.filename:
+        raise UsageError(_NEEDED.format("NAME" if program == PLUGIN else "NAMESPACE/NAME"))
+    say = partial(warn, f"{program} {command}")
+    wanted, chosen = _parse(flags, program), None
+    if flags.filename:  # what is not there is told before the cluster is read
+        chosen = _chosen(flags.filename, wanted, _objects(flags.filename, say))
+    state = load_cluster(f"{program} {command}", flags)
+    if not state.snapshot.nodes:
+        raise UsageError("no Node is known: which nodes the pod fits on is unknown")
+    if chosen is None:
+        kind, pod = POD, _pod_of_cluster(state, wanted)
+    else:
+        kind, pod = _only(flags.filename, wanted, chosen, state.namespace)
+    if program == PLUGIN and not pod.namespace:
+        pod = replace(pod, namespace=state.namespace)
+    return AskedPod(pod, kind, state, _rules(state, pod.namespace or "default", say))
+
+
+def pod_of_service(program: str, flags: Flags, service: RunningService) -> tuple[str, bytes | None]:
+    """NAMESPACE/NAME, or the content of -f FILE. Raises UsageError."""
+    if flags.manifests:
+        raise UsageError("--server can't be used with --manifests: the service has its own cluster")
+    if flags.filename:
+        if flags.pod:
+            raise UsageError("--server takes a file with one Pod or workload: leave POD out")
+        if flags.filename == STDIN:
+            return "", b"---\n" + read_stdin()
+        try:
+            # As YAML, of which JSON is a part: the service takes workloads only there.
+            return "", b"---\n" + Path(flags.filename).read_bytes()
+        except OSError as error:
+            raise UsageError(f"-f {shown(flags.filename)}: {error.strerror}") from None
+    if not flags.pod:
+        raise UsageError(_NEEDED.format("NAME" if program == PLUGIN else "NAMESPACE/NAME"))
+    wanted = _parse(flags, program)
+    return f"{wanted.namespace or service.namespace or 'default'}/{wanted.name}", None
+
+
+def pod_itself(program: str, flags: Flags) -> Pod | None:
+    """The pod for somebody who may read it, and no nodes; None where there is no such pod."""
+    wanted, config = _parse(flags, program), config_of(flags)
+    with suppress(ReadError):
+        return ClusterReader(config).find_pod(wanted.namespace or config.namespace, wanted.name)
+    return None
+
+
+def _parse(flags: Flags, program: str) -> _Name:
+    """Read POD in the forms that the help of pod_flags tells. Raises UsageError."""
+    text, of_file = flags.pod, bool(flags.filename)
+    if not text:
+        return _Name("", flags.namespace or "", "")
+    is_short = bool(flags.namespace) or of_file or program == PLUGIN
+    first, slash, name = text.rpartition("/")
+    if not name or "/" in first or bool(slash) != bool(first) or not (slash or is_short):
+        forms = "NAME, pod/NAME or NAMESPACE/NAME" if is_short else "NAMESPACE/NAME"
+        raise UsageError(f"POD {shown(text)!r}: expected {forms}")
+    kind = _KINDS.get(first.casefold(), "") if is_short else ""
+    namespace = "" if kind else first
+    if namespace and flags.namespace and namespace != flags.namespace:
+        raise UsageError(f"POD {shown(text)} is not of --namespace {shown(flags.namespace)}")
+    if not of_file and kind not in ("", POD):
+        raise UsageError(
+            f"POD {shown(text)}: only pods are looked up; for what a {kind} makes,"
+            f" kubectl get {shown(text)} -o yaml | {program} explain -f -"
+        )
+    return _Name(kind, namespace or flags.namespace or "", name)
+
+
+def _chosen(filename: str, wanted: _Name, found: _Objects) -> _Objects:
+    """The objects with the name. Raises UsageError without any."""
+    chosen = {
+        (kind, key): pod
+        for (kind, key), pod in found.items()
+        if wanted.name in ("", pod.name)
+        and wanted.kind in ("", kind)
+        and (not wanted.namespace or pod.namespace in ("", wanted.namespace))
+    }
+    if not chosen:
+        which = f"none of --namespace {shown(wanted.namespace)}"
+        if wanted.name:
+            which = f"not {shown('/'.join(filter(None, wanted)))}"
+        raise UsageError(f"-f {filename}: has {_names(found)}, {which}")
+    return chosen
+
+
+def _only(filename: str, wanted: _Name, chosen: _Objects, context: str) -> tuple[str, Pod]:
+    """(kind, pod) of the only object, or of the only one in the context's namespace.
+
+    Raises UsageError where the choice is not clear.
+    """
+    if len(chosen) > 1 and not wanted.namespace:
+        within = {key: pod for key, pod in chosen.items() if pod.namespace in ("", context)}
+        chosen = within if len(within) == 1 else chosen
+    if len(chosen) > 1:
+        raise UsageError(
+            f"-f {filename}: holds {len(chosen)} objects, name one of them: {_names(chosen)}"
+        )
+    (((kind, _), pod),) = chosen.items()
+    return kind, replace(pod, namespace=pod.namespace or wanted.namespace)
+
+
+def _names(found: _Objects) -> str:
+    return listed([key if kind == POD else f"{kind} {key}" for kind, key in found])
+
+
+def _objects(filename: str, say: Callable[[str], None]) -> _Objects:
+    """Raises UsageError, also without any."""
+    loaded = Manifests(templates={})
+    if filename == STDIN:
+        read_manifest(read_stdin(), "stdin", loaded)
+    elif Path(filename).is_dir():
+        raise UsageError(f"-f {filename}: is a folder, expected a file with a Pod or workload")
+    else:
+        load_manifests([filename], loaded, pipes=True)
+    found = {(POD, key): pod for key, pod in loaded.pods.items()} | (loaded.templates or {})
+    if not found:
+        raise UsageError(f"-f {filename}: holds no Pod or workload")
+    for warning in loaded.warnings:
+        say(warning)
+    return found
+
+
+def _pod_of_cluster(state: ClusterState, wanted: _Name) -> Pod:
+    namespace = wanted.namespace or state.namespace
+    pod = state.inventory.find_pod(namespace, wanted.name)
+    if pod is not None:
+        return pod
+    pods: Mapping[str, Pod] = {}
+    with suppress(UsageError):
+        pods = state.inventory.pending_pods()
+    names = [each.name for each in pods.values() if each.namespace == namespace]
+    near = did_you_mean(wanted.name, names)
+    raise UsageError(f"Pod {shown(f'{namespace}/{wanted.name}')} not found{near}")
+
+
+def _rules(
+    state: ClusterState, namespace: str, say: Callable[[str], None]
+) -> NamespaceRules | None:
+    try:
+        found = state.inventory.namespaces(namespace).get(namespace)
+    except ForbiddenError as error:
+        say(f"left out whether the pod's namespace allows its class: {error}")
+        return None
+    return None if found is None else rules_of(namespace, found.annotations)

@@ -1,0 +1,207 @@
+"""kube-scheduler's next attempt to place a pod, and the line that it would write if that failed.
+
+Its filters come in its own order, the extender last, so it counts other reasons than an explanation
+does, which judges the class first. Upstream, v1.36.3 and v1.37.1: findNodesThatFitPod of
+pkg/scheduler/schedule_one.go, FitError.Error of pkg/scheduler/framework/types.go, fitsRequest of
+plugins/noderesources/fit.go, Preempt of framework/preemption/preemption.go with SelectVictimsOnNode
+of plugins/defaultpreemption/default_preemption.go.
+
+Not known here: ports, volumes, claims, pod affinity, topology spread, other plugins and extenders;
+with 100 nodes and more kube-scheduler may stop before it has looked at all of them.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import compress
+from typing import Final
+
+from extender.explain.explanation import fit_error, judge_class
+from extender.explain.own_checks import AskVersion, OwnChecks, Room, request_of_pod
+from extender.kubernetes import versions
+from extender.kubernetes.versions import Version
+from extender.model.objects import MARK, Pod, RuntimeClass, Taint
+from extender.model.reasons import LEFT_OUT, POD_TAINT, TERMS_CONFLICT, Reason, resources_lacking
+from extender.rules import resource_fit
+from extender.rules.node_checks import Policy
+from extender.rules.pools import Candidates
+from extender.rules.resource_fit import Insufficient, NodeLoad, PodsBeside, UncountedError
+from extender.rules.verdicts import Verdicts, group_refusals
+
+_NO_STATE: Final = "not found"
+_NO_CLAIMS: Final = "no new claims to deallocate"
+_PREEMPTION: Final = "preemption: "
+
+Loads = Mapping[bytes, NodeLoad]
+
+
+def filters_part(message: str) -> str:
+    """A message without what preemption said, which differs from version to version."""
+    for words in (_PREEMPTION, f"{_NO_CLAIMS}, {_PREEMPTION}", _NO_STATE):
+        message = message.partition(f". {words}")[0]
+    return message.removesuffix(".")
+
+
+class Attempt:
+    """kube-scheduler's attempt to place one pod on the candidates; what runs there is given later.
+
+    runtime_class: the pod's, None where it names none or there is none. version: Kubernetes', asked
+    for only where kube-scheduler's words depend on it.
+    """
+
+    def __init__(
+        self,
+        pod: Pod,
+        runtime_class: RuntimeClass | None,
+        candidates: Candidates,
+        policy: Policy,
+        version: AskVersion = lambda: None,
+    ) -> None:
+        # kube-scheduler leaves the mark to the extender, unless its last words name it.
+        counts_mark = f"Insufficient {MARK}" in pod.state.last_event
+        ignored = frozenset[str]() if counts_mark else resource_fit.IGNORED
+        request = request_of_pod(pod, runtime_class)
+        self.pod = pod
+        self._candidates = candidates
+        self._own = OwnChecks(pod, candidates, policy, version)
+        self._room = Room(request, candidates.allocatable, ignored)
+        self._by_class = judge_class(pod, runtime_class, candidates, policy)
+        self._ask_version = version
+        self._refused = Counter[tuple[Reason, Taint | None]]()
+        self._reached: list[int] = []
+        for position in range(len(candidates.names)):
+            # Only the extender refuses an unknown node.
+            known = candidates.ids[position]
+            reason = self._own.before_resources(position) if known else None
+            if reason is None:
+                self._reached.append(position)
+            else:
+                taint = self._own.untolerated(position) if reason is POD_TAINT else None
+                self._refused[reason, taint] += 1
+
+    @property
+    def reached(self) -> Sequence[bytes]:
+        known = filter(self._candidates.ids.__getitem__, self._reached)
+        ordered = sorted(known, key=lambda position: not self._fits(position, resource_fit.IDLE))
+        return [self._candidates.names[position] for position in ordered]
+
+    def fits(self, name: bytes, load: NodeLoad) -> bool:
+        return self._fits(self._candidates.names.index(name), load)
+
+    def event(self, loads: Loads) -> str:
+        """The line that kube-scheduler would write; empty where it would bind the pod.
+
+        loads: by node the pods that run there; a node without an entry is idle.
+        """
+        counts = Counter[str]()
+        survivors, short = self._after_resources(loads, counts)
+        by_class = Verdicts(
+            [self._by_class.codes[position] for position in survivors], self._by_class.reasons
+        )
+        if any(by_class.passes):
+            return ""
+        for (reason, taint), size in self._refused.items():
+            if reason is not LEFT_OUT or versions.COUNTS_LEFT_OUT.holds(self._version):
+                text = reason.text
+                if taint is not None and versions.NAMES_TAINTS.holds(self._version):
+                    text = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+                counts[text] += size
+        for group in group_refusals(by_class).groups:
+            counts[group.text] += group.size
+        total = len(self._candidates.names)
+        head = fit_error(0, total, counts)
+        if counts[TERMS_CONFLICT.text]:
+            # This is said before any node is looked at, so without their number.
+            head, short = f"0/{total} nodes are available: {TERMS_CONFLICT.text}.", ()
+            if versions.is_on("DynamicResourceAllocation", self._version):
+                # The plugin, which has not begun, finds no state of its own, and ends the matter.
+                return f"{head} {_NO_STATE}"
+        return f"{head} {self._preemption(short, loads)}".rstrip()
+
+    @cached_property
+    def _version(self) -> Version:
+        return self._ask_version() or versions.NEWEST
+
+    def _fits(self, position: int, load: NodeLoad) -> bool:
+        return (
+            self._by_class.reason(position) is None
+            and not self._room.lacking(position, resource_fit.used(load))
+            and self._own.after_resources(position) is None
+        )
+
+    def _after_resources(
+        self, loads: Loads, counts: Counter[str]
+    ) -> tuple[Sequence[int], Sequence[int]]:
+        """The nodes that the extender is asked about, and the nodes that evictions may help."""
+        survivors, short = [], []
+        for position in self._reached:
+            found = self._room.lacking(position, resource_fit.used(self._load(position, loads)))
+            counts.update(map(_text, found))
+            reason = None if found else self._own.after_resources(position)
+            if reason is not None:
+                counts[reason.text] += 1
+            elif not found:
+                survivors.append(position)
+            elif not any(
+                each.resource != resource_fit.PODS and each.is_hopeless for each in found
+            ) or versions.EVICTS_IN_VAIN.holds(self._version):
+                short.append(position)
+        return survivors, short
+
+    def _load(self, position: int, loads: Loads) -> NodeLoad:
+        return loads.get(self._candidates.names[position], resource_fit.IDLE)
+
+    def _preemption(self, short: Sequence[int], loads: Loads) -> str:
+        """The words of the plugins that make room; empty where they would make room."""
+        said, last = self._evictions(short, loads), self.pod.state.last_event
+        if not said:
+            return ""
+        # Its last words tell best of claims: it may have another configuration.
+        tells_of_claims = _NO_CLAIMS in last
+        if _PREEMPTION not in last:
+            tells_of_claims = versions.TELLS_OF_CLAIMS.holds(self._version)
+        return f"{f'{_NO_CLAIMS}, ' if tells_of_claims else ''}{_PREEMPTION}{said}"
+
+    def _evictions(self, short: Sequence[int], loads: Loads) -> str:
+        pod, counts, helped = self.pod, Counter[str](), bytearray(len(self._candidates.names))
+        if not pod.state.preempts:
+            return "not eligible due to preemptionPolicy=Never."
+        for position in short:
+            load = self._load(position, loads)
+            if all(priority >= pod.state.priority for priority in load):
+                counts["No preemption victims found for incoming pod"] += 1
+                continue
+            kept = resource_fit.used(load, least_priority=pod.state.priority)
+            found = self._room.lacking(position, kept)
+            reason = None if found else self._own.after_resources(position)
+            counts.update(map(_text, found))
+            if reason is not None:
+                counts[reason.text] += 1
+            helped[position] = not found and reason is None
+        if any(helped):
+            # The extender is asked which of them it keeps.
+            codes = compress(self._by_class.codes, helped)
+            kept_by_class = any(self._by_class.reasons[code] is None for code in codes)
+            return "" if kept_by_class else "no candidate node for preemption"
+        total = len(self._candidates.names)
+        counts["Preemption is not helpful for scheduling"] = total - len(short)
+        return fit_error(0, total, counts)
+
+
+def outlook_of(attempt: Attempt, pods_beside: PodsBeside) -> tuple[str, str]:
+    """The line that kube-scheduler would write about a pod, empty where it would write none.
+
+    And why the pods that run on the nodes are not counted, empty where they are.
+    """
+    pod = attempt.pod
+    if not pod.state.waits:
+        return "", ""
+    try:
+        loads, uncounted = resource_fit.node_loads(pods_beside(attempt), pod), ""
+    except UncountedError as error:
+        loads, uncounted = {}, str(error)
+    return attempt.event(loads), uncounted
+
+
+def _text(lacking: Insufficient) -> str:
+    return resources_lacking((lacking.resource,)).text

@@ -1,0 +1,85 @@
+"""explain: why a pod fits or does not, node by node."""
+
+from typing import Final
+
+from extender.cli.cluster_state import config_of
+from extender.cli.commands import policy_of, reading_flags, version_flag
+from extender.cli.flags import Command, Flags, choice, flag
+from extender.cli.output import print_answer, screen
+from extender.cli.streams import write_out
+from extender.cluster.reading_once import ForbiddenError
+from extender.cluster.running_service import RunningService
+from extender.explain.asked_pod import POD, pod_flags, pod_itself, pod_of_service, read_asked_pod
+from extender.explain.document import explained, nodes_document, scores_document, texts_of
+from extender.explain.text import explanation_text, itself_text
+from extender.kubernetes.versions import Version
+from extender.model.reasons import shown
+from extender.rules.pools import nodes_of
+from extender.verbs.prioritize import Preferences
+
+
+def _by_service(program: str, flags: Flags) -> int:
+    """As _explain, by what a running service knows of the cluster. Raises UsageError."""
+    service = RunningService(flags.server, lambda: config_of(flags))
+    pod, body = pod_of_service(program, flags, service)
+    all_nodes = bool(flags.nodes) or flags.output == "name"
+    document = service.explained(pod, body, {"nodes": "all"} if all_nodes else {})
+    nodes = document.get("nodes", {})
+    names = [f"node/{shown(name)}" for name, reason in nodes.items() if not reason]
+    yes = bool(document["feasible"]) and not (document["event"] or document["lastEvent"])
+    return print_answer(flags, document, explanation_text, names, yes=yes)
+
+
+def _explain(program: str, flags: Flags) -> int:
+    """1 where no node fits or kube-scheduler keeps the pod Pending. Raises UsageError."""
+    if flags.server:
+        return _by_service(program, flags)
+    try:
+        asked = read_asked_pod(program, "explain", flags)
+    except ForbiddenError:
+        pod = pod_itself(program, flags) if flags.pod and not flags.filename else None
+        if pod is not None and flags.output == "table":
+            write_out(itself_text(pod, screen(flags.color)))
+        raise
+    pod, policy, snapshot = asked.pod, policy_of(flags), asked.state.snapshot
+    runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
+
+    def version() -> Version | None:
+        return flags.kubernetes_version or asked.state.inventory.kubernetes_version()
+
+    beside = asked.state.inventory.pods_beside
+    explanation, document = explained(
+        pod, runtime_class, nodes_of(snapshot), policy, asked.rules, version, beside
+    )
+    if asked.kind != POD:
+        document["kind"] = asked.kind
+    if flags.filename:
+        document["asWritten"] = True
+    if flags.nodes:
+        document["nodes"] = nodes_document(explanation)
+        document["scores"] = scores_document(
+            runtime_class, snapshot, explanation.passing, Preferences(policy.handler_check)
+        )
+    kept_pending = pod.state.waits and (document["event"] or pod.state.last_event)
+    yes = bool(explanation.feasible) and not kept_pending
+    names = [f"node/{each}" for each in texts_of(explanation.passing)]
+    return print_answer(flags, document, explanation_text, names, yes=yes)
+
+
+EXPLAIN: Final = Command(
+    "explain",
+    "Why a pod fits or does not, node by node.",
+    _explain,
+    [
+        *pod_flags(),
+        version_flag(" (default: the API server's; unknown with --manifests)"),
+        flag(
+            "--server URL",
+            "ask a running service, which judges by its own flags: its URL, or"
+            " NAMESPACE/SERVICE:PORT by the API server's proxy; for those who may not list nodes",
+        ),
+        choice("--nodes", "all: print the verdict and the score of every node too", values=["all"]),
+    ],
+    reading_flags("name"),
+    examples=["shop/web-7d4b9c", "-f deployment.yaml", "shop/web-7d4b9c --nodes all -o json"],
+)

@@ -1,0 +1,264 @@
+"""The explain verb: why a pod fits or does not, node by node, by all static requirements.
+
+The RuntimeClass is judged as by the filter verb, then the pod by kube-scheduler's own checks. The
+first requirement that fails is the node's reason. Nothing that depends on other pods (their usage,
+ports, volumes, spreading) is judged.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cache
+from typing import Final
+
+from extender.explain.own_checks import AskVersion, OwnChecks, Room, request_of_pod
+from extender.explain.requirements import Origin, Requirement, origin_of, requirements_of
+from extender.explain.warnings import (
+    doubtful_kubelets,
+    forbidden,
+    missing_tolerations,
+    stale_merge,
+    state_sentences,
+    suspect_nodes,
+    unreadable,
+)
+from extender.kubernetes.namespaces import NamespaceRules
+from extender.model.errors import Effort
+from extender.model.names import ShapeId
+from extender.model.objects import Pod, RuntimeClass
+from extender.model.reasons import TERMS_CONFLICT, Code, Reason, number_of, resources_lacking, shown
+from extender.rules.node_checks import Policy
+from extender.rules.pools import Candidates, nodes_of
+from extender.rules.resource_fit import PODS, Insufficient, amount_text
+from extender.rules.snapshot import Snapshot
+from extender.rules.verdicts import VerdictCode, Verdicts, group_refusals
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonGroup:
+    """The nodes refused with one text for one cause, in the order they were asked about.
+
+    told: the words of kube-scheduler's event about each of them.
+    """
+
+    text: str
+    code: Code
+    origin: Origin
+    nodes: Sequence[bytes]
+    told: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything to say about a pod; reasons with most nodes first, then by text."""
+
+    pod: Pod
+    total: int
+    passing: Sequence[bytes]
+    reasons: Sequence[ReasonGroup]
+    requirements: Sequence[Requirement]
+    warnings: Sequence[str]
+    state: Sequence[str] = ()
+
+    @property
+    def feasible(self) -> int:
+        return len(self.passing)
+
+    @property
+    def summary(self) -> str:
+        """In kube-scheduler's form: pkg/scheduler/framework/types.go FitError.Error, v1.36.2."""
+        available = f"{self.feasible}/{self.total} nodes are available"
+        if not self.reasons:
+            return f"{available}."
+        if all(group.text == TERMS_CONFLICT.text for group in self.reasons):
+            # kube-scheduler says this before it looks at any node, so without their number.
+            return f"{available}: {TERMS_CONFLICT.text}."
+        counts = Counter[str]()
+        for group in self.reasons:
+            counts.update(dict.fromkeys(group.told, len(group.nodes)))
+        return fit_error(self.feasible, self.total, counts)
+
+
+def fit_error(feasible: int, total: int, counts: Mapping[str, int]) -> str:
+    """FitError.Error: the texts with their numbers, in the order of the strings."""
+    told = ", ".join(sorted(f"{count} {text}" for text, count in counts.items() if count))
+    return f"{feasible}/{total} nodes are available:{f' {told}.' if told else ''}"
+
+
+def explain(
+    pod: Pod,
+    runtime_class: RuntimeClass | None,
+    candidates: Candidates,
+    policy: Policy,
+    rules: NamespaceRules | None = None,
+    effort: Effort | None = None,
+    version: AskVersion = lambda: None,
+    now: datetime | None = None,
+) -> Explanation:
+    """Judge a pod on nodes. Raises TooMuchEffortError where the effort is limited.
+
+    runtime_class: the pod's class, None where the pod names no class or it does not exist. rules:
+    the rules of the pod's namespace, None where they are not known. now: the time for ages.
+    """
+    request = request_of_pod(pod, runtime_class)
+    own = OwnChecks(pod, candidates, policy, version, effort)
+    room = Room(request, candidates.allocatable)
+    by_class = judge_class(pod, runtime_class, candidates, policy)
+    verdicts, held_off = _judge_pod(own, room, by_class, candidates)
+    return Explanation(
+        pod,
+        len(candidates.names),
+        verdicts.passing(candidates.names),
+        _group(pod, runtime_class, candidates, verdicts, room, policy),
+        requirements_of(pod, runtime_class, policy, request),
+        [
+            *forbidden(pod, rules),
+            *unreadable(own.unreadable_terms),
+            *doubtful_kubelets(pod, verdicts.passing(candidates.ids), candidates.shapes, policy),
+            *suspect_nodes(runtime_class, verdicts.passing(candidates.ids), candidates.shapes),
+            *missing_tolerations(pod, runtime_class, held_off, candidates.shapes, policy),
+            *stale_merge(pod, runtime_class),
+        ],
+        state_sentences(pod, _reason_there(pod.state.node_name, verdicts, candidates), now),
+    )
+
+
+#: The number of explanations that are remembered: most of thousands of pods ask for the same.
+_REMEMBERED: Final = 256
+
+
+class Explainer:
+    """Explains pods on the nodes of one snapshot, and remembers the latest explanations.
+
+    version: that of the control plane, which is asked for once a pod needs declared features.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, policy: Policy, version: AskVersion = lambda: None
+    ) -> None:
+        self.snapshot, self.policy = snapshot, policy
+        self._version = cache(version)
+        self._candidates = nodes_of(snapshot)
+        self._known: dict[str, Explanation] = {}
+
+    def explain(self, pod: Pod) -> Explanation:
+        """The answer for this pod, or for another that differs in its name only."""
+        alike = repr(replace(pod, namespace="", name="", uid=pod.uid and "of the cluster"))
+        found = self._known.get(alike)
+        if found is None:
+            own = self.snapshot.runtime_classes.get(pod.runtime_class_name)
+            found = explain(pod, own, self._candidates, self.policy, version=self._version)
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[alike] = found
+        return found
+
+
+def _reason_there(name: str, verdicts: Verdicts, candidates: Candidates) -> Reason | str | None:
+    """Why the pod is refused by a node; "" for one that is not judged, None where it passes."""
+    asked = name.encode()
+    if not name or asked not in candidates.names:
+        return ""
+    position = candidates.names.index(asked)
+    return verdicts.reason(position) if candidates.ids[position] else ""
+
+
+def judge_class(
+    pod: Pod, runtime_class: RuntimeClass | None, candidates: Candidates, policy: Policy
+) -> Verdicts:
+    """The verdicts of the filter verb; unknown nodes are refused too."""
+    table = candidates.shapes.verdicts(pod, runtime_class, policy)
+    codes = list(map(table.codes.__getitem__, candidates.ids))
+    return Verdicts(codes, table.reasons)
+
+
+def _judge_pod(
+    own: OwnChecks, room: Room, by_class: Verdicts, candidates: Candidates
+) -> tuple[Verdicts, Mapping[ShapeId, int]]:
+    """The verdicts of class and pod; the pod's requirements are judged where the class passes.
+
+    Also, by shape id, the number of nodes with a taint that the pod itself does not tolerate, and
+    with the labels and the name that it asks for.
+    """
+    number: dict[Reason | None, int] = {
+        reason: code for code, reason in enumerate(by_class.reasons)
+    }
+    passes = number.setdefault(None, len(number))
+    held_off = Counter[ShapeId]()
+    codes = list(by_class.codes)
+    for position, code in enumerate(codes):
+        if code != passes:
+            continue
+        reason = (
+            own.before_resources(position) or room.reason(position) or own.after_resources(position)
+        )
+        if own.untolerated(position) is not None and own.by_labels(position) is None:
+            held_off[candidates.ids[position]] += 1
+        if reason is not None:
+            codes[position] = number.setdefault(reason, len(number))
+    return Verdicts(codes, tuple(number)), held_off
+
+
+def _group(
+    pod: Pod,
+    runtime_class: RuntimeClass | None,
+    candidates: Candidates,
+    verdicts: Verdicts,
+    room: Room,
+    policy: Policy,
+) -> Sequence[ReasonGroup]:
+    """The refused nodes by text, and within one text by cause, which plain texts don't show."""
+    example = dict(zip(verdicts.codes, candidates.ids, strict=True))
+    groups = []
+    for group in group_refusals(verdicts).groups:
+        causes: dict[tuple[Code, Origin], list[VerdictCode]] = {}
+        for code in group.codes:
+            reason = verdicts.reasons[code]
+            assert reason is not None
+            if reason.code is Code.RESOURCES:
+                positions = verdicts.select(range(len(candidates.names)), [code])
+                names = [candidates.names[position] for position in positions]
+                groups.append(_lacking_group(room.lacking_by_resource(positions), names))
+                continue
+            shape_id = example[code]
+            shape = candidates.shapes[shape_id] if shape_id else None
+            origin = origin_of(reason.code, pod, runtime_class, shape, policy)
+            causes.setdefault((reason.code, origin), []).append(code)
+        for (short, origin), codes in causes.items():
+            nodes = verdicts.select(candidates.names, codes)
+            groups.append(ReasonGroup(group.text, short, origin, nodes, [group.text]))
+    return sorted(groups, key=lambda each: (-len(each.nodes), each.text, each.code))
+
+
+def _lacking_group(
+    lacking: Mapping[str, Sequence[Insufficient]], nodes: Sequence[bytes]
+) -> ReasonGroup:
+    # Without its overhead the pod would fit.
+    by_class = all(
+        each.asked - each.overhead <= each.allocatable
+        for found in lacking.values()
+        for each in found
+    )
+    return ReasonGroup(
+        "; ".join(_lacking_text(found, len(nodes)) for found in lacking.values()),
+        Code.RESOURCES,
+        Origin.RUNTIME_CLASS if by_class else Origin.POD,
+        nodes,
+        [resources_lacking((name,)).text for name in lacking],
+    )
+
+
+def _lacking_text(found: Sequence[Insufficient], nodes: int) -> str:
+    """One resource with its amounts; found has an entry for each machine type."""
+    name, asked, overhead = found[0].resource, found[0].asked, found[0].overhead
+    amounts = {each.allocatable for each in found}
+    on_nodes = f"allocatable on {number_of(nodes, 'node')}"
+    if name == PODS:
+        return f"Too many pods: {max(amounts)} {on_nodes}"
+    of_class = f" ({amount_text(name, overhead)} of it RuntimeClass overhead)" if overhead else ""
+    at_most = "at most " if len(amounts) > 1 else ""
+    return (
+        f"Insufficient {shown(name)}: {amount_text(name, asked)} asked{of_class},"
+        f" {at_most}{amount_text(name, max(amounts))} {on_nodes}"
+    )

@@ -1,0 +1,199 @@
+"""Sentences about a pod beside its reasons: its state, tolerations to add, stale fields."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from extender.kubernetes.namespaces import NamespaceRules
+from extender.kubernetes.quantity import same_amounts
+from extender.model.names import ShapeId
+from extender.model.objects import DEFAULT_SCHEDULER, Pod, RuntimeClass, Taint
+from extender.model.pod_needs import Toleration, fields_of
+from extender.model.reasons import (
+    Reason,
+    failed_to_start,
+    listed,
+    number_of,
+    pairs_text,
+    shown,
+    without_sandbox,
+)
+from extender.rules.kubelet_checks import KubeletCheck
+from extender.rules.node_checks import Policy
+from extender.rules.node_selector import UnreadableTerm
+from extender.rules.tolerations import TolerationSet
+from extender.rules.verdicts import Shapes
+
+#: Keys that say where a node is, not what it runs: a pod's author selects by them, a class rarely
+#: does.
+_PLACES: Final = ("kubernetes.io/hostname", "topology.kubernetes.io/")
+
+#: How many entries are listed; a pod may have thousands.
+_MAX_ENTRIES: Final = 8
+
+
+def state_sentences(
+    pod: Pod, node: Reason | str | None, now: datetime | None = None
+) -> Sequence[str]:
+    """Sentences about a pod, the one that matters most first; none of most Pending pods.
+
+    node: why the pod's own node would refuse it today; "" where that node was not judged, None
+    where the pod passes.
+    """
+    said, state = [], pod.state
+    if state.deleted_at:
+        said.append(f"It is being deleted since {shown(state.deleted_at)}.")
+    if state.node_name:
+        where = "fits" if node is None else "is not among the nodes judged here"
+        if isinstance(node, Reason):
+            where = f"would be refused today: {node.text}"
+        said.append(f"It is already bound to {shown(state.node_name)}, which {where}.")
+    if state.starting_since is not None:
+        told = without_sandbox(pod.namespace, pod.name, state.starting_since, now)
+        said.append(f"It is still starting: {told}.")
+    if state.gates:
+        gates = listed(state.gates)
+        said.append(f"No scheduler looks at it until its scheduling gates are removed: {gates}.")
+    if state.scheduler_name not in ("", DEFAULT_SCHEDULER) and not state.node_name:
+        said.append(
+            f"It is scheduled by {shown(state.scheduler_name)}, not by {DEFAULT_SCHEDULER}: what"
+            " follows counts if that scheduler calls this extender."
+        )
+    return said
+
+
+def forbidden(pod: Pod, rules: NamespaceRules | None) -> Iterator[str]:
+    """A pod that no API server has seen yet is given the namespace's default class first."""
+    violation = rules and rules.violation(pod.runtime_class_name, takes_default=not pod.uid)
+    if violation:
+        yield f"{violation.text}: policy {violation.policy}, where it is applied, refuses " + (
+            "such a pod when it is created; this one came before, one in its place would not"
+            if pod.uid
+            else "it when it is created"
+        )
+
+
+def unreadable(terms: Sequence[UnreadableTerm]) -> Iterator[str]:
+    """kube-scheduler drops such a term without a word (Ignore parsing errors, node_affinity.go)."""
+    for each in terms[:_MAX_ENTRIES]:
+        yield (
+            f"nodeSelectorTerms[{each.index}] of the pod's required node affinity does not parse"
+            f" and so matches no node: {each.field}: {shown(each.fault)}"
+        )
+
+
+def doubtful_kubelets(
+    pod: Pod, passing: Iterable[ShapeId], shapes: Shapes, policy: Policy
+) -> Iterator[str]:
+    """Kubelets that may reject the pod's hostUsers, of nodes where it passes.
+
+    A Node does not show this: `features.userNamespaces` depends on another gate.
+    """
+    if not pod.sets_host_users or policy.kubelet_check is KubeletCheck.OFF:
+        return
+    versions = Counter(shapes[each].kubelet.may_lack_user_namespaces for each in passing)
+    way_out = (
+        "--kubelet-check strict keeps such pods away"
+        if pod.features.user_namespaces
+        else "spec.hostUsers: true says no more than leaving it out"
+    )
+    for version in sorted(filter(None, versions)):
+        yield (
+            f"{number_of(versions[version], 'node has', 'nodes have')} a kubelet {shown(version)},"
+            " which rejects a pod with hostUsers after it is bound unless the gate"
+            " UserNamespacesSupport is on there, which the Node does not show: upgrade to v1.33,"
+            f" or turn the gate on; {way_out}"
+        )
+
+
+def suspect_nodes(
+    runtime_class: RuntimeClass | None, passing: Iterable[ShapeId], shapes: Shapes
+) -> Iterator[str]:
+    """Nodes where the pod fits, and where the class's handler failed to start others."""
+    if runtime_class is None:
+        return
+    found = (shapes[each].suspect(runtime_class.handler) for each in passing if each)
+    for text, nodes in Counter(
+        failed_to_start(each.handler, each.pods) for each in found if each
+    ).items():
+        yield (
+            f"on {number_of(nodes, 'node')} where it fits, {text}: these nodes score lowest until"
+            " one starts there"
+        )
+
+
+def missing_tolerations(
+    pod: Pod,
+    runtime_class: RuntimeClass | None,
+    held_off: Mapping[ShapeId, int],
+    shapes: Shapes,
+    policy: Policy,
+) -> Iterator[str]:
+    """A line per toleration to add, with the number of nodes that lack only tolerations."""
+    if runtime_class is None:
+        return
+    own = TolerationSet(pod.tolerations, comparison_operators=policy.comparison_operators)
+    taints = Counter[Taint]()
+    # On a node that the class lets pass, pod or class tolerates every taint.
+    for shape_id, nodes in held_off.items():
+        for taint in shapes[shape_id].taints:
+            if not own.tolerates(taint):
+                taints[taint] += nodes
+    told = set[Toleration]()
+    by_admission = " (admission may add the class's tolerations when the pod is created)"
+    unless = "" if pod.uid else by_admission
+    for taint, nodes in sorted(taints.items(), key=lambda item: (-item[1], str(item[0]))):
+        tolerating = (e for e in runtime_class.tolerations if TolerationSet([e]).tolerates(taint))
+        toleration = next(tolerating, None)
+        if toleration is None or toleration in told:
+            continue
+        told.add(toleration)
+        yield (
+            f"{number_of(nodes, 'node has', 'nodes have')} taint {shown(str(taint))}, which"
+            f' RuntimeClass "{shown(runtime_class.name)}" tolerates, but not the pod, and'
+            f" kube-scheduler looks at the pod alone{unless}. Add to its spec.tolerations, which a"
+            f" Pending pod still accepts: {toleration_json(toleration)}"
+        )
+
+
+def toleration_json(toleration: Toleration) -> str:
+    return json.dumps(fields_of(toleration))
+
+
+def stale_merge(pod: Pod, runtime_class: RuntimeClass | None) -> Iterator[str]:
+    """Fields that admission copied from an earlier class; overhead never changes after that.
+
+    Who wrote a nodeSelector entry is not recorded, so only a stale overhead makes it suspicious.
+    """
+    if runtime_class is None:
+        return
+    name, of_class = shown(runtime_class.name), pairs_text(runtime_class.overhead)
+    if not pod.overhead:
+        if pod.uid and of_class:
+            yield (
+                f'the pod carries no overhead, RuntimeClass "{name}" has {of_class}: it was created'
+                " without the admission plugin or before the class had one, and is scheduled as if"
+                " it cost nothing; overhead can't be changed, re-create the pod"
+            )
+        return
+    if same_amounts(pod.overhead, runtime_class.overhead):
+        return
+    today = dict(runtime_class.node_selector)
+    entries = [
+        f"{shown(key)}={shown(value)}"
+        for key, value in sorted(pod.node_selector.items())
+        if today.get(key) != value and not key.startswith(_PLACES)
+    ]
+    for entry in entries[:_MAX_ENTRIES]:
+        yield (
+            f'the pod carries nodeSelector {entry}, which RuntimeClass "{name}" does not have'
+            " today: if the admission plugin merged it, the class has changed since the pod was"
+            " created; re-create the pod"
+        )
+    yield (
+        f'the pod carries overhead {pairs_text(pod.overhead)}, RuntimeClass "{name}" has'
+        f" {of_class or 'none'} today: the class has changed since the pod was created;"
+        " re-create the pod"
+    )

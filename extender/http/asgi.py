@@ -1,0 +1,144 @@
+"""The ASGI application: the route of a path, the body within its limits, the answer.
+
+Paths without a route are Flask's: the pages and answers for people.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote_from_bytes
+
+from extender.http.answers import Answer, Refusal, Request, Route, answer_of, error_answer
+from extender.http.limits import SMALL_BYTES, Room
+from extender.model.reasons import shown
+
+#: How much of an answer is written at once: over TLS, uvloop notices a slow client between two
+#: writes only.
+PIECE_BYTES: Final = 512 * 1024
+
+#: How many pages may be made, or be on their way to a slow client, at a time. Of a large cluster
+#: each has some megabytes.
+MAX_PAGES: Final = 32
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+ASGI = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_LENGTH: Final = b"content-length"
+_FRAMING: Final = (_LENGTH, b"transfer-encoding")
+
+#: All ASCII characters that a query may have: the others are escaped, since WSGI wants ASCII.
+_QUERY: Final = bytes(range(0x21, 0x7F))
+
+
+#: Where no path is known to want a body.
+NO_BODIES: Final[Mapping[str, str]] = {}
+
+
+class Application:
+    """Routes by path; a path in `queried` is Flask's where it comes with a query.
+
+    bodies: by path what to POST there, and for those in `bare` without any query.
+
+    count_refused is called with the status of each request that is refused before its route.
+    """
+
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        pages: ASGI,
+        max_body_bytes: int,
+        count_refused: Callable[[int], None],
+        queried: Collection[str] = (),
+        bodies: Mapping[str, str] = NO_BODIES,
+        bare: Collection[str] = (),
+    ) -> None:
+        self._routes = routes
+        self._pages = pages
+        self._most = max_body_bytes
+        self.room = Room(max_body_bytes)
+        self._count_refused = count_refused
+        self._queried, self._bodies, self._bare = queried, bodies, bare
+        self._turns = asyncio.Semaphore(MAX_PAGES)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route = self._routes.get(scope["path"])
+        if scope["query_string"] and scope["path"] in self._queried:
+            route = None
+        held: list[int] = []
+        try:
+            if route is not None and scope["method"] not in route.methods:
+                text = f"the method {shown(scope['method'])} is not allowed here"
+                takes = self._bodies.get(scope["path"])
+                text += f": POST {takes}" if takes else ""
+                allowed = b"allow", ", ".join(route.methods).encode()
+                answer = error_answer(HTTPStatus.METHOD_NOT_ALLOWED, text, allowed)
+                await self._send(answer, send, held)
+                return
+            request = await self._read(scope, receive, held)
+            if request is None:
+                return
+            if scope["query_string"] and scope["path"] in self._bare:
+                raise Refusal(HTTPStatus.BAD_REQUEST, "no parameter is known here")
+            if route is None:
+                await self._page(request, scope, send)
+                return
+            await self._send(await route(request), send, held)
+        except Exception as error:
+            if isinstance(error, Refusal):
+                self._count_refused(error.status)
+            await self._send(answer_of(error), send, held)
+        finally:
+            self.room.give_back(held)
+
+    async def _read(self, scope: Scope, receive: Receive, held: list[int]) -> Request | None:
+        """The request with its body, or None when the client has gone. Raises Refusal."""
+        headers = scope["headers"]
+        size, body, more = 0, list[bytes](), True
+        # httptools has checked that it is a number.
+        expected = int(dict(headers).get(_LENGTH, 0))
+        while True:
+            if max(size, expected) > self._most:
+                text = f"the body is over the limit of {self._most} bytes (--max-body-bytes)"
+                raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+            if not more:
+                query = scope["query_string"]
+                return Request(scope["method"], scope["path"], query, headers, body, size)
+            if max(size, expected) > SMALL_BYTES and not held:
+                self.room.take(expected or self._most, held)
+            message = await receive()
+            if message["type"] != "http.request":
+                return None
+            body.append(message.get("body", b""))
+            size += len(body[-1])
+            more = message.get("more_body", False)
+
+    async def _page(self, request: Request, scope: Scope, send: Send) -> None:
+        """Flask's answer to a request of a known length."""
+        headers = [field for field in request.headers if field[0] not in _FRAMING]
+        headers.append((_LENGTH, b"%d" % request.size))
+        query = quote_from_bytes(request.query, _QUERY).encode()
+
+        async def receive() -> MutableMapping[str, Any]:
+            return {"type": "http.request", "body": b"".join(request.body)}
+
+        async with self._turns:
+            await self._pages({**scope, "headers": headers, "query_string": query}, receive, send)
+
+    async def _send(self, answer: Answer, send: Send, held: list[int]) -> None:
+        chunks, size = answer.chunks, sum(map(len, answer.chunks))
+        if size > SMALL_BYTES:
+            self.room.count(size, held)
+        headers = [(b"content-type", answer.content_type), (_LENGTH, b"%d" % size), *answer.headers]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        if size > SMALL_BYTES:
+            for chunk in chunks:
+                view = memoryview(chunk)
+                for start in range(0, len(view), PIECE_BYTES):
+                    piece = view[start : start + PIECE_BYTES]
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            # uvicorn sends the end once the client has read most of what came before.
+            chunks = ()
+        await send({"type": "http.response.body", "body": b"".join(chunks)})

@@ -1,0 +1,72 @@
+"""How much all requests together may hold, and where the work on one of them is done."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from extender.http.answers import Refusal
+
+#: Bodies up to this size are worked on by the event loop, which takes 10 ms at most; 5,000 names
+#: have half of it. Larger bodies share one thread: Python runs one at a time, and each thread would
+#: keep a body in memory meanwhile.
+LOOP_BYTES: Final = 256 * 1024
+
+#: Bodies and answers up to this size take no room: uvicorn reads as much of a body unasked.
+SMALL_BYTES: Final = 64 * 1024
+
+#: Bodies up to this size, of 40,000 names, may use the last MEDIUM_ROOM bytes of the room, so that
+#: larger ones leave room for kube-scheduler's.
+MEDIUM_BYTES: Final = 2**20
+MEDIUM_ROOM: Final = 16 * MEDIUM_BYTES
+
+#: 5,000 whole Nodes of 10 KB are 50 MB, 150,000 names 7 MB. `make loadtest` holds the memory
+#: that such bodies take against the limit in the shipped manifests.
+DEFAULT_MAX_BODY_BYTES: Final = 64 * 2**20
+
+
+_LARGE: Final = ThreadPoolExecutor(1, "large")
+
+
+async def work(size: int, function: Callable[..., Any], *args: object) -> Any:
+    """Call a function for a request whose body has so many bytes."""
+    if size <= LOOP_BYTES:
+        return function(*args)
+    return await asyncio.get_running_loop().run_in_executor(_LARGE, function, *args)
+
+
+class Room:
+    """A budget of bytes for the large requests of one event loop, whose thread owns it."""
+
+    def __init__(self, max_body_bytes: int) -> None:
+        #: Enough for the largest body and some more, and for medium ones.
+        self._free = max_body_bytes + 2 * MEDIUM_ROOM
+        #: Set when a large request ends; for whoever returns freed memory to the kernel.
+        self.was_used = False
+
+    def take(self, size: int, held: list[int]) -> None:
+        """Count a body that is about to arrive, and add its size to `held`. Raises Refusal."""
+        if self._free < size + (MEDIUM_ROOM if size > MEDIUM_BYTES else 0):
+            text = "too many large requests at once, try again later"
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        self.count(size, held)
+
+    def count(self, size: int, held: list[int]) -> None:
+        """Count an answer, which exists already."""
+        self._free -= size
+        held.append(size)
+
+    def give_back(self, held: list[int]) -> None:
+        if held:
+            self._free += sum(held)
+            self.was_used = True
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """max_body_bytes is the limit of a body; threads the number of pages or reviews at once."""
+
+    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    threads: int = 8

@@ -1,0 +1,1 @@
+"""Commands and endpoints about the use of RuntimeClasses by pods, workloads and nodes."""

@@ -1,0 +1,259 @@
+"""What a change of RuntimeClasses, Nodes or Namespaces breaks: the cluster before and after it.
+
+Both are judged by the rules for what is there: pods as by `pods`, templates as by `explain`, nodes
+as by `nodes`, namespaces as by `check`. An object breaks if only its later verdict is bad, or if
+its class vanishes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+from extender.admission.defaults import EXEMPT_NAMESPACES
+from extender.admission.fit import as_admitted
+from extender.admission.merging import TooManyTermsError
+from extender.explain.document import Document, texts_of
+from extender.explain.explanation import explain, fit_error
+from extender.explain.own_checks import AskVersion
+from extender.kubernetes.decoder import DecodeError
+from extender.kubernetes.namespaces import rules_of
+from extender.lint.registry import check_namespaces
+from extender.model.errors import UsageError
+from extender.model.finding import Severity
+from extender.model.names import ShapeId
+from extender.model.objects import Namespace, Pod
+from extender.model.reasons import not_found, shown
+from extender.model.using_objects import PlacedPod, Workload
+from extender.rules.class_nodes import ClassIndex
+from extender.rules.node_checks import Policy
+from extender.rules.pod_state import Placement
+from extender.rules.pools import nodes_of
+from extender.rules.snapshot import Snapshot
+from extender.rules.tolerations import TolerationSet, tolerates_cordon
+
+#: Templates whose nodes are remembered: those of many workloads differ in their names only.
+_REMEMBERED: Final = 1024
+
+_NONE: Final = frozenset[str]()
+
+
+class Room(NamedTuple):
+    """The number of nodes that a template's pods can start on, and explain's summary."""
+
+    nodes: int
+    summary: str
+
+
+class View:
+    """The cluster before or after the change. For one thread."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        namespaces: Mapping[str, Namespace],
+        policy: Policy,
+        version: AskVersion = lambda: None,
+    ) -> None:
+        self.snapshot = snapshot
+        self.namespaces = namespaces
+        self._policy = policy
+        self._version = cache(version)
+        self.unfit = Placement(snapshot, policy).unfit
+        self._all = nodes_of(snapshot)
+        # Nodes of one shape and size differ in labels only, which few templates ask for.
+        examples = dict[tuple[ShapeId, bytes], bytes]()
+        self._sizes = Counter[bytes]()
+        for place, (name, number) in enumerate(zip(self._all.names, self._all.ids, strict=True)):
+            self._sizes[examples.setdefault((number, self._all.allocatable(place)), name)] += 1
+        self._examples = nodes_of(snapshot, list(self._sizes))
+        self._known: dict[str, Room] = {}
+
+    def has_class(self, name: str) -> bool:
+        return not name or name in self.snapshot.runtime_classes
+
+    def room(self, pod: Pod) -> Room:
+        """For pods of this template, once admission has changed them."""
+        key = repr(replace(pod, namespace="", name=""))
+        if key not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[key] = self._judge(pod)
+        return self._known[key]
+
+    def _judge(self, pod: Pod) -> Room:
+        runtime_class = self.snapshot.runtime_classes.get(pod.runtime_class_name)
+        try:
+            admitted = as_admitted(pod, runtime_class) if runtime_class else pod
+        except TooManyTermsError as error:
+            return Room(0, f"the terms of class and pod together have {error}")
+        candidates, sizes = self._all, Counter[bytes]()
+        if not pod.node_selector and pod.node_affinity is None:
+            # The shapes tell what the class selects.
+            admitted = replace(admitted, node_selector={}, node_affinity=None)
+            candidates, sizes = self._examples, self._sizes
+        found = explain(admitted, runtime_class, candidates, self._policy, version=self._version)
+        if candidates is self._all:
+            return Room(found.feasible, found.summary)
+        counts = Counter[str]()
+        for group in found.reasons:
+            counts.update(dict.fromkeys(group.told, sum(map(sizes.__getitem__, group.nodes))))
+        nodes = sum(map(sizes.__getitem__, found.passing))
+        return Room(nodes, fit_error(nodes, len(self._all.names), counts))
+
+    def refusal(self, namespace: str, runtime_class: str) -> str:
+        """Why no pod of a class may be in a namespace; "" where it may, or nothing is known."""
+        found = self.namespaces.get(namespace)
+        if found is None or namespace in EXEMPT_NAMESPACES:
+            return ""
+        rules = rules_of(namespace, found.annotations)
+        violation = rules.violation(runtime_class, takes_default=True)
+        return violation.text if violation else ""
+
+    def faults(self, namespace: str) -> list[str]:
+        """Why the rules of a namespace can't be kept."""
+        known = {name: self.namespaces[name] for name in [namespace] if name in self.namespaces}
+        found = check_namespaces(known, self.snapshot.runtime_classes)
+        return [each.what for each in found if each.severity is Severity.ERROR]
+
+    def classes_by_node(self) -> Mapping[bytes, frozenset[str]]:
+        """By node the classes that it matches, without those whose new pods a cordon keeps away."""
+        index = ClassIndex(self.snapshot.runtime_classes.values(), self._policy.handler_check)
+        found = [frozenset[str]()]
+        for shape in self.snapshot.shapes.shapes:
+            groups = [index.groups[number] for number in index.matching(shape)]
+            found.append(
+                frozenset(
+                    name
+                    for each in groups
+                    if not shape.unschedulable
+                    or tolerates_cordon(TolerationSet(each.example.tolerations))
+                    for name in each.names
+                )
+            )
+        return {name: found[number] for name, number in self.snapshot.nodes.items()}
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Tells what breaks; namespaces last, since they need to know what was told before."""
+
+    before: View
+    after: View
+    _named: set[tuple[str, str]] = field(default_factory=set)
+
+    def _vanishes(self, name: str) -> bool:
+        return self.before.has_class(name) and not self.after.has_class(name)
+
+    def pods(self, pods: Iterable[PlacedPod]) -> Iterator[Document]:
+        """Those that could not start again on their node."""
+        for pod in pods:
+            name = pod.runtime_class_name
+            self._named.add((pod.namespace, name))
+            reason = self.after.unfit(pod)
+            if reason and (self._vanishes(name) or not self.before.unfit(pod)):
+                yield {
+                    "namespace": pod.namespace,
+                    "name": pod.name,
+                    "class": name,
+                    "node": pod.node,
+                    "reason": reason,
+                }
+
+    def workloads(self, workloads: Iterable[Workload]) -> list[Document]:
+        """Those that keep fewer nodes; of those that use a class, or need a handler's feature.
+
+        Raises UsageError for a template that can't be read.
+        """
+        # Lists that begin again give some objects twice.
+        found = {
+            (each["kind"], each["namespace"], each["name"]): each
+            for each in self._workloads(workloads)
+        }
+        return [each for _, each in sorted(found.items(), key=itemgetter(0))]
+
+    def _workloads(self, workloads: Iterable[Workload]) -> Iterator[Document]:
+        for each in workloads:
+            if each.is_past:
+                continue
+            self._named.add((each.namespace, each.runtime_class_name))
+            vanishes = self._vanishes(each.runtime_class_name)
+            before = after = Room(0, not_found(each.runtime_class_name).text)
+            if self.before.snapshot.nodes or self.after.snapshot.nodes:
+                pod = _template(each)
+                if pod.runtime_class_name or pod.features:
+                    before, after = self.before.room(pod), self.after.room(pod)
+            if vanishes or after.nodes < before.nodes:
+                yield {
+                    "kind": each.kind,
+                    "namespace": each.namespace,
+                    "name": each.name,
+                    "nodesBefore": before.nodes,
+                    "nodesAfter": after.nodes,
+                    "reason": after.summary,
+                }
+
+    def namespaces(self) -> Iterator[Document]:
+        """Those whose rules can't be kept any more, or refuse what is in them.
+
+        Only what was told before is known to be in them.
+        """
+        named: dict[str, list[str]] = {}
+        for namespace, name in sorted(self._named):
+            named.setdefault(namespace, []).append(name)
+        for namespace in sorted(self.after.namespaces):
+            known = self.before.faults(namespace)
+            reasons = [each for each in self.after.faults(namespace) if each not in known]
+            for name in named.get(namespace, ()):
+                reason = self.after.refusal(namespace, name)
+                if reason and not self.before.refusal(namespace, name):
+                    reasons.append(reason)
+            if reasons:
+                yield {"name": namespace, "reason": "; ".join(reasons)}
+
+    def nodes(self) -> Document:
+        """The nodes that match a class more, or a class less; and the number of nodes by class."""
+        before, after = self.before.classes_by_node(), self.after.classes_by_node()
+        gained, lost, changed = [], [], set[str]()
+        numbers = Counter[str](), Counter[str]()
+        for name in sorted({*before, *after}):
+            had, has = before.get(name, _NONE), after.get(name, _NONE)
+            numbers[0].update(had)
+            numbers[1].update(has)
+            changed |= had ^ has
+            gained += [name] if has - had else []
+            lost += [name] if had - has else []
+        return {
+            "nodes": {"gained": texts_of(gained), "lost": texts_of(lost)},
+            "classes": [
+                {"name": name, "nodesBefore": numbers[0][name], "nodesAfter": numbers[1][name]}
+                for name in sorted(changed)
+            ],
+        }
+
+
+def impact_document(
+    comparison: Comparison, pods: Iterable[PlacedPod], workloads: Iterable[Workload]
+) -> Document:
+    """Raises UsageError for a template that can't be read."""
+    found = {
+        "pods": list(comparison.pods(pods)),
+        "workloads": comparison.workloads(workloads),
+        "namespaces": list(comparison.namespaces()),
+    }
+    breaks = (
+        found["pods"]
+        or found["namespaces"]
+        or any(not each["nodesAfter"] for each in found["workloads"])
+    )
+    return {"breaks": bool(breaks), **found, **comparison.nodes()}
+
+
+def _template(workload: Workload) -> Pod:
+    try:
+        return workload.template()
+    except DecodeError as error:
+        named = shown(f"{workload.namespace}/{workload.name}")
+        raise UsageError(f"{workload.kind} {named}: {error}") from None

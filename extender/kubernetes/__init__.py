@@ -1,0 +1,1 @@
+"""Reads Kubernetes' objects, quantities, versions and YAML."""

@@ -1,0 +1,223 @@
+"""JSON → structs: the decoder, its errors, and the structs that several kinds share."""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from extender.kubernetes.quantity import trimmed_quantity
+from extender.model.objects import NOTHING, Handler, Taint
+from extender.model.pod_needs import Toleration
+
+StringMap = dict[str, str | None] | None
+
+T = TypeVar("T")
+
+
+class DecodeError(ValueError):
+    """The bytes are not JSON, or not of the type that is read; the message names the place."""
+
+
+#: The words of YAML that stand for other values than text, by the type that they are read as.
+_UNQUOTED: Final = {
+    "bool": "YAML reads y, yes and on as true, n, no and off as false",
+    "int": "YAML reads it as a number",
+    "float": "YAML reads it as a number",
+}
+
+
+def in_a_file(error: DecodeError) -> str:
+    """The error for the author of a file, who may have left out the quotes of a string."""
+    text = str(error)
+    for got, reading in _UNQUOTED.items():
+        if text.endswith(f"expected `str`, got `{got}`"):
+            return f"{text} (quote it: {reading})"
+    return text
+
+
+#: A field that is absent or null, in a struct that leaves it undecoded.
+NULL: Final = Raw(b"null")
+
+_DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
+
+#: Held while a decoder is made. msgspec stores a struct's description in the class before it is
+#: complete: a second thread that uses it then crashes the process (SIGSEGV in 0.19 to 0.22).
+_MAKING: Final = threading.Lock()
+
+
+def _made_decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    with _MAKING:
+        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
+    return decoder
+
+
+def decode(raw: bytes | bytearray | memoryview | Raw, kind: type[T], place: str = "") -> T:
+    """Decode JSON into one of the Raw structs.
+
+    Raises DecodeError with a message such as "Pod.metadata.labels[...]: expected `str`, got `int`".
+    """
+    decoder = _DECODERS.get(kind) or _made_decoder(kind)
+    try:
+        result: T = decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        raise DecodeError(_with_place(str(error), place)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DecodeError(f"{place or 'body'}: not JSON: {error}") from None
+    except RecursionError:
+        raise DecodeError(f"{place or 'body'}: nested too deeply") from None
+    return result
+
+
+def nullable(raw: bytes | Raw, kind: type[T], place: str = "") -> T | None:
+    """The same for a field that may be null or absent, which is None."""
+    return None if bytes(raw) == b"null" else decode(raw, kind, place)
+
+
+def may_have(raw: Raw, word: bytes) -> bool:
+    """Whether JSON may have a key or value, faster than decoding; with an escape always."""
+    text = bytes(raw)
+    return word in text or b"\\" in text
+
+
+def _with_place(message: str, place: str) -> str:
+    # "Expected `str | null`, got `int` - at `$.metadata.name`"
+    what, _, where = message.partition(" - at ")
+    path = where.strip("`").removeprefix("key in ").strip("`").removeprefix("$")
+    full = f"{place}{path}".lstrip(".") or "body"
+    return f"{full}: {what[:1].lower()}{what[1:].replace(' | null', '')}"
+
+
+def strings(raw: StringMap) -> Mapping[str, str]:
+    if not raw:
+        return NOTHING
+    if None in raw.values():
+        return {key: value or "" for key, value in raw.items()}
+    return raw  # type: ignore[return-value]  # no value is None
+
+
+class ObjectMeta(Struct, rename="camel"):
+    """metadata of any object but a Node; the fields that most readers skip stay undecoded."""
+
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    labels: StringMap = None
+    annotations: Raw = NULL
+    creation_timestamp: Raw = NULL
+    deletion_timestamp: Raw = NULL
+    owner_references: Raw = NULL
+
+    def read_annotations(self, place: str = "metadata") -> Mapping[str, str]:
+        """Raises DecodeError."""
+        return strings(nullable(self.annotations, dict[str, str | None], f"{place}.annotations"))
+
+    def created_at(self, place: str = "metadata") -> str:
+        """RFC 3339; "" where it is absent. Raises DecodeError."""
+        return nullable(self.creation_timestamp, str, f"{place}.creationTimestamp") or ""
+
+    def owners(self, place: str = "metadata") -> "list[Owner]":
+        """Raises DecodeError."""
+        found = nullable(self.owner_references, list[Owner | None], f"{place}.ownerReferences")
+        return [each for each in found or () if each is not None]
+
+
+class Owner(Struct):
+    """One of metadata.ownerReferences."""
+
+    kind: str | None = None
+    controller: bool | None = None
+    uid: str | None = None
+
+
+class RawToleration(Struct):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class RawTimedToleration(RawToleration, rename="camel", gc=False):
+    """With tolerationSeconds, which matching does not look at and merging does."""
+
+    toleration_seconds: int | None = None
+
+
+class RawTaint(Struct):
+    key: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class _HandlerFeatures(Struct, rename="camel"):
+    recursive_read_only_mounts: bool | None = None
+    user_namespaces: bool | None = None
+
+
+class RawHandler(Struct):
+    name: str | None = None
+    features: _HandlerFeatures | None = None
+
+
+_NO_TOLERATION: Final = RawTimedToleration()
+
+
+def tolerations_of(raw: Sequence[RawToleration | None] | None) -> tuple[Toleration, ...]:
+    if not raw:
+        return ()
+    found = []
+    for item in raw:  # a loop costs half of what a generator does
+        each = item or _NO_TOLERATION
+        found.append(
+            Toleration(each.key or "", each.operator or "", each.value or "", each.effect or "")
+        )
+    return tuple(found)
+
+
+def timed_tolerations_of(raw: Iterable[RawTimedToleration | None]) -> Iterator[Toleration]:
+    """Tolerations with their seconds, one by one: a pod may carry half a million."""
+    for item in raw:
+        each = item or _NO_TOLERATION
+        yield Toleration(
+            each.key or "",
+            each.operator or "",
+            each.value or "",
+            each.effect or "",
+            each.toleration_seconds,
+        )
+
+
+def taints_of(raw: list[RawTaint | None] | None) -> tuple[Taint, ...]:
+    return tuple(
+        Taint(each.key or "", each.value or "", each.effect or "")
+        for each in (item or RawTaint() for item in raw or ())
+    )
+
+
+def handlers_of(raw: list[RawHandler | None] | None) -> frozenset[Handler]:
+    """A node's status.runtimeHandlers as a set, since some runtimes report them in changing order.
+
+    Of several with one name the first is kept, which is the one that the kubelet uses
+    (HandlerSupportsUserNamespaces in pkg/kubelet/kubelet_getters.go, v1.36.2).
+    """
+    handlers: dict[str, Handler] = {}
+    for each in (item or RawHandler() for item in reversed(raw or ())):
+        name, features = each.name or "", each.features or _HandlerFeatures()
+        handlers[name] = Handler(
+            name, bool(features.user_namespaces), bool(features.recursive_read_only_mounts)
+        )
+    return frozenset(handlers.values())
+
+
+#: Amounts by resource, as they may be written.
+Quantities = dict[str, str | int | float | None]
+
+
+def quantities_of(raw: Quantities | None) -> Mapping[str, str]:
+    """Amounts by resource, as they were written, without the blanks around them."""
+    return {
+        name: "0" if value is None else trimmed_quantity(str(value))
+        for name, value in (raw or {}).items()
+    }

@@ -1,0 +1,53 @@
+"""The kinds of objects that are followed or listed, and their paths at the API server."""
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """namespace: only the objects in it. short is kubectl's; version is of the group."""
+
+    name: str
+    group: str
+    plural: str
+    short: str = ""
+    namespace: str = ""
+    version: str = "v1"
+
+    @property
+    def path(self) -> str:
+        version = f"/apis/{self.group}/{self.version}" if self.group else "/api/v1"
+        within = f"/namespaces/{quote(self.namespace, safe='')}" if self.namespace else ""
+        return f"{version}{within}/{self.plural}"
+
+    @property
+    def resource(self) -> str:
+        """The name in RBAC and in kubectl: PLURAL.GROUP."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+NAMESPACES: Final = Kind("Namespace", "", "namespaces", "ns")
+NODES: Final = Kind("Node", "", "nodes", "no")
+PODS: Final = Kind("Pod", "", "pods", "po")
+RUNTIME_CLASSES: Final = Kind("RuntimeClass", "node.k8s.io", "runtimeclasses")
+
+#: Objects of autoscalers that tell what their nodes would be.
+NODE_POOLS: Final = Kind("NodePool", "karpenter.sh", "nodepools")
+NODE_TEMPLATES: Final = (
+    NODE_POOLS,
+    Kind("MachineDeployment", "cluster.x-k8s.io", "machinedeployments", version="v1beta1"),
+)
+
+#: Where the API server tells its version to whoever asks.
+VERSION_PATH: Final = "/version"
+
+
+def pods_of(namespace: str) -> Kind:
+    """The pods of one namespace; of all if it is empty."""
+    return Kind(PODS.name, PODS.group, PODS.plural, PODS.short, namespace)
+
+
+def pod_path(namespace: str, name: str) -> str:
+    return f"{pods_of(namespace).path}/{quote(name, safe='')}"

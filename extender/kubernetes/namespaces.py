@@ -1,0 +1,120 @@
+"""The default, allowed and required RuntimeClasses that a Namespace names in its annotations.
+
+scheduler-config/policies says the same in CEL; tests/e2e/test_policies.py compares the two.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from extender.model.reasons import listed, shown
+
+_PREFIX: Final = "runtimeclass-extender/"
+
+#: The name of the default class there, or NO_DEFAULT; on a Pod: NO_DEFAULT.
+DEFAULT_ANNOTATION: Final = f"{_PREFIX}default-class"
+#: Names with commas between them, or ANY; nothing for none but the default runtime.
+ALLOWED_ANNOTATION: Final = f"{_PREFIX}allowed-classes"
+#: "true": a pod must name a class.
+REQUIRED_ANNOTATION: Final = f"{_PREFIX}required"
+
+#: The ValidatingAdmissionPolicies that bring the rules into force.
+ALLOWED_POLICY: Final = "runtimeclass-extender-allowed-classes"
+REQUIRED_POLICY: Final = "runtimeclass-extender-required-class"
+
+#: A label of a Namespace: the shipped webhook may be asked about its pods that name no class.
+OPT_IN_LABEL: Final = DEFAULT_ANNOTATION
+OPTED_IN: Final = "enabled"
+
+NO_DEFAULT: Final = "false"
+ANY: Final = "*"
+
+_TRUE: Final = "true"
+_NOT_REQUIRED: Final = ("", "false")
+
+#: The blanks of CEL's trim() (Go's unicode.IsSpace); str.strip() takes four more.
+_BLANKS: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+
+#: The number of allowed names that a message lists; an annotation may hold thousands.
+_NAMED: Final = 20
+
+
+class Violation(NamedTuple):
+    """The policy that refuses a pod, and its words."""
+
+    policy: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceRules:
+    """default: "" where the namespace names none, NO_DEFAULT where its pods get none.
+
+    allowed: None for any class. required_text: the text of the annotation.
+    """
+
+    namespace: str
+    default: str = ""
+    allowed: tuple[str, ...] | None = None
+    required_text: str = ""
+
+    @property
+    def required(self) -> bool:
+        """An unreadable annotation counts as "true"."""
+        return self.required_text not in _NOT_REQUIRED
+
+    @property
+    def is_readable(self) -> bool:
+        return self.required_text in (*_NOT_REQUIRED, _TRUE)
+
+    @property
+    def names_default(self) -> bool:
+        return self.default not in ("", NO_DEFAULT)
+
+    def allows(self, runtime_class: str) -> bool:
+        """Whether pods may name this class; "" is the default runtime, which is always allowed."""
+        return not runtime_class or self.allowed is None or runtime_class in self.allowed
+
+    def refusal(self, runtime_class: str) -> str:
+        """Why no pod of this class may be here, "" for one that may."""
+        violation = self.violation(runtime_class)
+        return violation.text if violation else ""
+
+    def violation(self, runtime_class: str, *, takes_default: bool = False) -> Violation | None:
+        """What a pod of this class breaks; "" is a pod that names none.
+
+        takes_default: such a pod is given the namespace's default class first.
+        """
+        if not runtime_class and takes_default and self.names_default:
+            runtime_class = self.default
+        if not self.allows(runtime_class):
+            text = (
+                f'RuntimeClass "{shown(runtime_class)}" is not allowed in namespace'
+                f' "{shown(self.namespace)}", which allows'
+                f" {self._listed('only the default runtime')}"
+            )
+            return Violation(ALLOWED_POLICY, text)
+        if self.required and not runtime_class:
+            allowed = "any" if self.allowed is None else self._listed("none")
+            text = (
+                f'a pod in namespace "{shown(self.namespace)}" must name a RuntimeClass'
+                f" (spec.runtimeClassName); allowed: {allowed}"
+            )
+            return Violation(REQUIRED_POLICY, text)
+        return None
+
+    def _listed(self, nothing: str) -> str:
+        return listed(self.allowed or (), _NAMED, '"') or nothing
+
+
+def rules_of(namespace: str, annotations: Mapping[str, str]) -> NamespaceRules:
+    allowed = [each.strip(_BLANKS) for each in annotations.get(ALLOWED_ANNOTATION, ANY).split(",")]
+    return NamespaceRules(
+        namespace,
+        annotations.get(DEFAULT_ANNOTATION, ""),
+        None if ANY in allowed else tuple(each for each in allowed if each),
+        annotations.get(REQUIRED_ANNOTATION, "").strip(_BLANKS),
+    )

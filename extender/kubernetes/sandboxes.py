@@ -1,0 +1,165 @@
+"""Whether a pod has its sandbox, as its kubelet tells it, and whether it may be itself why not.
+
+The condition PodReadyToStartContainers is False until the volumes are mounted and the sandbox has
+its network (pkg/kubelet/kubelet_pods.go, v1.36.2); kubelets have it since 1.29.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from msgspec import Raw, Struct, field
+
+from extender.kubernetes.class_annotations import RESOURCE
+from extender.kubernetes.decoder import ObjectMeta, decode, may_have, nullable
+from extender.kubernetes.explained_pods import uses_of
+from extender.kubernetes.pods import NO_METADATA, RawPod, RawPodSpec, RawPodStatus
+from extender.kubernetes.resources import Containers, amounts_of, containers_of
+from extender.model.using_objects import Sandbox
+
+_SANDBOX: Final = "PodReadyToStartContainers"
+
+
+class _Spec(Struct, rename="camel"):
+    node_name: str | None = None
+    runtime_class_name: str | None = None
+
+
+class StartingPod(Struct):
+    """Of a Pod what is looked at in each: of some that have no sandbox more is decoded."""
+
+    kind: str | None = None
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: _Spec = field(default_factory=_Spec)
+    status: RawPodStatus = field(default_factory=RawPodStatus)
+
+    @property
+    def name(self) -> str:
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+def sandbox_of(pod: StartingPod, raw: Raw) -> Sandbox | None:
+    """None for a pod without a node, and for one that ends without ever having had a sandbox.
+
+    raw: the pod's JSON. Raises DecodeError.
+    """
+    metadata, status = pod.metadata, pod.status
+    if not pod.spec.node_name:
+        return None
+    owners = (each.uid for each in metadata.owners("Pod.metadata") if each.controller and each.uid)
+    found = Sandbox(
+        pod.spec.node_name.encode("utf-8", "replace"),
+        pod.spec.runtime_class_name or "",
+        next(owners, pod.name),
+    )
+    ready = status.condition(_SANDBOX, "True")
+    if ready is not None:
+        return found._replace(started=seconds_of(ready.last_transition_time) or 0.0)
+    bound = seconds_of(status.scheduled_at or metadata.created_at("Pod.metadata")) or 0.0
+    if status.phase in ("Running", "Succeeded"):
+        return found._replace(started=bound)
+    if status.is_finished or bytes(metadata.deletion_timestamp) != b"null":
+        return None
+    since, counts = _failing_since(status), not _own_fault(raw)
+    return found._replace(bound=bound, failing_since=since, counts=counts)
+
+
+def _failing_since(status: RawPodStatus) -> float | None:
+    failing = status.condition(_SANDBOX, "False")
+    return seconds_of(failing.last_transition_time) if failing else None
+
+
+def seconds_of(text: str | None) -> float | None:
+    """RFC 3339 as seconds; None for what is no time."""
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else None
+    except (ValueError, OverflowError):
+        return None
+
+
+# A pod whose author may be why it has no sandbox says nothing about its node. What is listed below
+# is what is known to be harmless; all else counts as the pod's own.
+
+#: Features (class_annotations.FEATURES) that the kubelet or the runtime looks at before or while
+#: it makes the sandbox.
+_FEATURES: Final = frozenset(
+    {
+        *("hostNetwork", "hostPID", "hostIPC", "hostPorts", "sysctls", "seLinux", "privileged"),
+        *("blockDevices", "hostPath", "imageVolumes", "podLevelResources"),
+    }
+)
+
+#: Resources that only the scheduler and cgroups look at. Others are devices or huge pages.
+_RESOURCES: Final = frozenset(
+    f"{RESOURCE}{each}" for each in ("cpu", "memory", "ephemeral-storage")
+)
+
+#: Annotations of which no container runtime or network plugin makes anything, by their prefixes.
+_ANNOTATIONS: Final = (
+    *("kubectl.kubernetes.io/", "kubernetes.io/config.", "kubernetes.io/change-cause"),
+    *("kubernetes.io/description", "kubernetes.io/limit-ranger", "scheduler.alpha.kubernetes.io/"),
+    *("cluster-autoscaler.kubernetes.io/", "controller.kubernetes.io/", "batch.kubernetes.io/"),
+    *("apps.kubernetes.io/", "runtimeclass-extender/", "prometheus.io/", "checksum/", "helm.sh/"),
+    *("meta.helm.sh/", "argocd.argoproj.io/", "openshift.io/scc", "security.openshift.io/"),
+)
+
+#: In billionths. Below them the cgroup that the author chose is too small to start a sandbox in.
+_LEAST: Final = {"memory": 64 * 2**20 * 10**9, "cpu": 10**9 // 10}
+
+#: The ConfigMaps that the cluster itself keeps in each namespace, for the service account token.
+_KEPT: Final = ("kube-root-ca.crt", "openshift-service-ca.crt")
+
+
+class _Rest(Struct, rename="camel"):
+    """What RawPodSpec leaves out."""
+
+    is_named_fully: bool | None = field(default=None, name="setHostnameAsFQDN")
+    resource_claims: list[Raw] | None = None
+
+
+class _WholePod(Struct):
+    spec: _Rest | None = None
+
+
+def _own_fault(raw: Raw) -> bool:
+    pod, rest = decode(raw, RawPod, "Pod"), decode(raw, _WholePod, "Pod").spec or _Rest()
+    spec = pod.spec or RawPodSpec()
+    annotations = (pod.metadata or NO_METADATA).read_annotations("Pod.metadata")
+    containers = containers_of(spec)
+    uses = uses_of(pod, containers)
+    volumes = nullable(spec.volumes, list[dict[str, Any] | None], "Pod.spec.volumes") or ()
+    return (
+        spec.host_users is not None
+        or bool(rest.is_named_fully or rest.resource_claims)
+        or not all(key.startswith(_ANNOTATIONS) for key in annotations)
+        or may_have(spec.security_context, b"windowsOptions")
+        or bool(uses & _FEATURES)
+        or not {each for each in uses if each.startswith(RESOURCE)} <= _RESOURCES
+        or not all(_is_there(*each) for volume in volumes for each in (volume or {}).items())
+        or any(total < _LEAST[name] for name, total in _limits(containers))
+    )
+
+
+def _limits(containers: Containers) -> Iterator[tuple[str, int]]:
+    """The pod's limits: the kubelet sets one where each container has one."""
+    resources = [each.resources for each in containers.regular]
+    amounts = [
+        amounts_of(each.limits if each else None, "Pod.spec.containers") for each in resources
+    ]
+    for name in _LEAST:
+        if amounts and all(name in each for each in amounts):
+            yield name, sum(each[name] for each in amounts)
+
+
+def _is_there(kind: str, source: Any) -> bool:
+    """Whether a source of a volume needs nothing that may be missing."""
+    found = source if isinstance(source, dict) else {}
+    if kind == "emptyDir":
+        return found.get("medium") in (None, "", "Memory")
+    if kind in ("configMap", "secret"):
+        is_kept = kind == "configMap" and found.get("name") in _KEPT
+        return found.get("optional") is True or is_kept
+    if kind == "projected":
+        parts = (each or {} for each in found.get("sources") or ())
+        return all(_is_there(*each) for part in parts for each in part.items())
+    return kind in ("name", "downwardAPI", "serviceAccountToken") or source is None

@@ -1,0 +1,1 @@
+"""The command check: lints of classes, nodes, files and scheduler configurations."""

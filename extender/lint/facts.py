@@ -1,0 +1,112 @@
+"""The facts that lints judge: of a cluster, of namespaces, of a KubeSchedulerConfiguration."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+from extender.kubernetes.namespaces import OPT_IN_LABEL, OPTED_IN, NamespaceRules, rules_of
+from extender.model.names import ShapeId, text_of
+from extender.model.objects import Namespace, Node, RuntimeClass
+from extender.rules.class_nodes import Support
+from extender.rules.node_checks import Policy
+from extender.rules.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Facts:
+    """RuntimeClasses and nodes. nodes: None where only the snapshot of them is known."""
+
+    snapshot: Snapshot
+    support: Support
+    policy: Policy
+    nodes: Collection[Node] | None = None
+
+    @cached_property
+    def classes(self) -> Sequence[RuntimeClass]:
+        """By name."""
+        return self.snapshot.classes_by_name
+
+    def names(self, shapes: Iterable[ShapeId]) -> Sequence[str]:
+        """The names of the nodes with these shapes, in order."""
+        return sorted(chain.from_iterable(self._by_shape[shape] for shape in shapes))
+
+    @cached_property
+    def _by_shape(self) -> Mapping[ShapeId, Sequence[str]]:
+        found: dict[ShapeId, list[str]] = {}
+        for name, shape in self.snapshot.nodes.items():
+            found.setdefault(shape, []).append(text_of(name))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceFacts:
+    """The rules of the namespaces, by name. opted_in: the names of those with the webhook's label.
+
+    runtime_classes: the names of those that exist.
+    """
+
+    rules: Sequence[NamespaceRules]
+    opted_in: Collection[str]
+    runtime_classes: Collection[str]
+
+    @classmethod
+    def of(
+        cls, namespaces: Mapping[str, Namespace], runtime_classes: Collection[str]
+    ) -> "NamespaceFacts":
+        rules = [rules_of(name, each.annotations) for name, each in sorted(namespaces.items())]
+        labels = ((name, each.labels.get(OPT_IN_LABEL)) for name, each in namespaces.items())
+        opted_in = {name for name, label in labels if label == OPTED_IN}
+        return cls(rules, opted_in, runtime_classes)
+
+
+class SchedulerConfigError(ValueError):
+    """The document can't be linted; one line that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """Facts that a KubeSchedulerConfiguration itself does not tell.
+
+    kubernetes_version: (major, minor), None where it is not known. broken_promises: whether nodes
+    have the labels of a class but not its handler, None where no cluster was looked at. in_pod:
+    whether kube-scheduler runs in a pod with a service account, None where that is not known.
+    untainted: the nodes that serve RuntimeClasses by their labels alone, beside others that do not.
+    """
+
+    admission_plugin: bool = True
+    kubernetes_version: tuple[int, int] | None = None
+    broken_promises: bool | None = None
+    in_pod: bool | None = None
+    untainted: Sequence[str] = ()
+
+
+# kube-scheduler itself refuses a file with values of other types.
+
+
+def object_in(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = document.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def list_in(document: Mapping[str, Any], key: str) -> Sequence[Any]:
+    value = document.get(key)
+    return value if isinstance(value, list) else []
+
+
+def objects_in(document: Mapping[str, Any], key: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    """(place, object) of each object of a list."""
+    values = enumerate(list_in(document, key))
+    return [(f"{key}[{index}]", each) for index, each in values if isinstance(each, dict)]
+
+
+def profiles_of(document: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    """Pairs of place and profile; a file without profiles has the default one."""
+    return objects_in(document, "profiles") or [("the default profile", {})]
+
+
+def plugin_args(profile: Mapping[str, Any], plugin: str) -> Mapping[str, Any]:
+    """The arguments of a plugin in a profile."""
+    configs = (each for _, each in objects_in(profile, "pluginConfig"))
+    return next((object_in(each, "args") for each in configs if each.get("name") == plugin), {})

@@ -1,0 +1,127 @@
+"""Whether the pods that objects of a file make will be admitted, and find a node.
+
+Each is judged as admission makes it (extender.admission), then as explain judges it on all nodes.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from extender.admission.merging import REJECTED, not_found
+from extender.admission.review import Admission, Reviewer, RulesOfNamespaces
+from extender.explain.explanation import Explainer
+from extender.kubernetes.explained_pods import explained_pod
+from extender.kubernetes.namespaces import ALLOWED_ANNOTATION, REQUIRED_ANNOTATION
+from extender.kubernetes.workloads import DAEMON_SET, Found, Template, with_daemon_tolerations
+from extender.lint.placing import hanging, unplaced
+from extender.model.finding import Finding, error
+from extender.model.objects import Pod, RuntimeClass
+from extender.model.reasons import shown
+from extender.model.similar import most_similar
+from extender.rules.node_selector import conflicting_key
+
+_REFUSED: Final = "admission refuses each pod: "
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """explainer is None where no node is known."""
+
+    reviewer: Reviewer
+    rules: RulesOfNamespaces
+    explainer: Explainer | None
+
+    def findings(self, template: Template) -> Iterator[Found]:
+        """The faults of a template, with their places in its object. Raises DecodeError."""
+        admission, pod = self.reviewer.admitted(template.pod, template.namespace)
+        # A default class that is not allowed was not looked for either.
+        withheld = admission.given is not None and bool(admission.given.refusal)
+        if admission.runtime_class is None and admission.name is not None and not withheld:
+            yield self._not_found(admission), template.spec("runtimeClassName")
+            return
+        yield from self._not_allowed(template, admission.name or "")
+        if admission.refusal:
+            if not withheld:
+                yield _refused(template, admission.runtime_class, admission.refusal)
+        elif self.explainer is not None and "spec" in pod:
+            yield from _placed(self.explainer, template, pod)
+
+    def _not_found(self, admission: Admission) -> Finding:
+        name = admission.name or ""
+        meant = most_similar(name, self.reviewer.source.snapshot.runtime_classes)
+        the_default = "" if admission.given is None else ", the default,"
+        return error(
+            "not_found",
+            f'RuntimeClass "{shown(name)}"{the_default} does not exist',
+            f"{_REFUSED}{not_found(name)}",
+            f"runtimeClassName: {meant}" if meant else "create the RuntimeClass first",
+            name,
+        )
+
+    def _not_allowed(self, template: Template, name: str) -> Iterator[Found]:
+        rules = self.rules(template.namespace)
+        refusal = "" if template.exempt else rules.refusal(name)
+        if not refusal:
+            return
+        code, annotation, fix = "not_allowed", ALLOWED_ANNOTATION, "remove runtimeClassName"
+        if not name:
+            code, annotation = "class_required", REQUIRED_ANNOTATION
+            fix = "name a RuntimeClass in spec.runtimeClassName"
+        if rules.allowed:
+            fix = f"runtimeClassName: {shown(rules.allowed[0])}"
+        why = f"annotation {annotation} of the namespace forbids it"
+        finding = error(code, refusal, why, fix, *filter(None, [name]))
+        yield finding, template.spec("runtimeClassName")
+
+
+def _placed(
+    explainer: Explainer, template: Template, admitted: Mapping[str, Any]
+) -> Iterator[Found]:
+    pod = _pod_of(template, admitted)
+    if not explainer.explain(pod).feasible:
+        yield unplaced(explainer, template, pod)
+    elif template.kind == DAEMON_SET:
+        by_itself = replace(
+            _pod_of(template, template.pod),
+            runtime_class_name="",
+            features=type(pod.features)(),
+            kubelet_needs=None,
+            resources=None,
+            uses=None,
+        )
+        yield from hanging(explainer, template, by_itself, pod)
+
+
+def _pod_of(template: Template, admitted: Mapping[str, Any]) -> Pod:
+    place = ".".join(map(str, template.place))
+    pod = explained_pod(msgspec.json.encode(admitted), place)
+    if template.kind == DAEMON_SET:
+        pod = with_daemon_tolerations(pod)
+    return replace(pod, namespace=template.namespace, name=template.name, uid="")
+
+
+def _refused(template: Template, runtime_class: RuntimeClass | None, refusal: str) -> Found:
+    """A conflict of nodeSelectors, or an overhead that is not the class's."""
+    name = runtime_class.name if runtime_class else ""
+    own_labels = template.pod["spec"].get("nodeSelector") or {}
+    conflict = conflicting_key(
+        {key: value or "" for key, value in own_labels.items()},
+        runtime_class.node_selector if runtime_class else (),
+    )
+    why, place = f"{_REFUSED}{refusal}", template.spec("overhead")
+    if conflict is not None and not refusal.startswith(REJECTED):
+        key, own, wanted = (shown(each) for each in conflict)
+        code, place = "conflict", template.spec("nodeSelector", conflict[0])
+        what = f'nodeSelector {key}={own} conflicts with {key}={wanted} of RuntimeClass "{name}"'
+        fix = f"remove {key} from nodeSelector: the class brings its own"
+    elif "Overhead" in refusal:
+        code, fix = "overhead", "remove overhead: admission sets it"
+        what = f'is not that of RuntimeClass "{name}"' if name else "without a RuntimeClass"
+        what = f"spec.overhead {what}"
+    else:
+        code, place = "refused", template.spec("runtimeClassName")
+        what, fix = refusal.removeprefix(REJECTED), f"kubectl edit runtimeclass {name}"
+        why = f"{_REFUSED}the class can't be merged into it"
+    return error(code, what, why, fix, *filter(None, [name])), place

@@ -1,0 +1,1 @@
+"""The lints of the registry, a file for each subject."""

@@ -1,0 +1,248 @@
+"""Lints of the extenders in a KubeSchedulerConfiguration v1.
+
+kube-scheduler itself reports the errors for which it does not start; they are not repeated here.
+Fields as in k8s.io/kube-scheduler/config/v1 types.go, their use as in pkg/scheduler/extender.go and
+apis/config/validation, v1.37.1.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from extender.kubernetes.versions import NEWEST, SCORES_AS_IF_IDLE, version_text
+from extender.lint.facts import Circumstances, SchedulerConfigError, object_in, objects_in
+from extender.model.finding import Finding, Severity, error, warning
+from extender.model.objects import MARK
+from extender.model.reasons import listed, number_of, shown
+
+API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+KIND: Final = "KubeSchedulerConfiguration"
+
+_LONGEST_SECONDS: Final = 5.0
+_SHORTEST_SECONDS: Final = 0.1
+
+_OUR_PORT: Final = re.compile(r":8888(?:/|$)")
+_SCHEME: Final = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+#: A path that ends with a verb, to which kube-scheduler adds the verb once more.
+_PATH_TO_VERB: Final = re.compile(r"/(?:filter|prioritize|preempt)/*$")
+
+
+def our_extenders(document: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    """(place, extender) of this program's extenders, else of all. Raises SchedulerConfigError."""
+    version, kind = document.get("apiVersion"), document.get("kind")
+    if version != API_VERSION or kind != KIND:
+        raise SchedulerConfigError(
+            f"expected {KIND} of {API_VERSION}, got kind {shown(str(kind))}"
+            f" of {shown(str(version))}"
+        )
+    found = objects_in(document, "extenders")
+    return [each for each in found if _looks_like_ours(str(each[1].get("urlPrefix")))] or found
+
+
+def _looks_like_ours(url: str) -> bool:
+    return "runtimeclass" in url.casefold() or _OUR_PORT.search(url) is not None
+
+
+def managed_by(extender: Mapping[str, Any]) -> Sequence[tuple[object, bool]]:
+    """(name, ignoredByScheduler) of its managedResources."""
+    resources = objects_in(extender, "managedResources")
+    return [(each.get("name"), each.get("ignoredByScheduler") is True) for _, each in resources]
+
+
+def is_for_marked_pods(extender: Mapping[str, Any]) -> bool:
+    """Whether it is asked about pods that carry the mark, and not about all."""
+    return any(name == MARK for name, _ in managed_by(extender))
+
+
+def no_extender(document: Mapping[str, Any], _: Circumstances) -> Iterator[Finding]:
+    if not our_extenders(document):
+        yield error(
+            "no-extender",
+            "extenders is empty",
+            "kube-scheduler calls no extender",
+            'extenders: [{urlPrefix: "http://127.0.0.1:8888", filterVerb: filter, preemptVerb:'
+            " preempt, nodeCacheCapable: true}]",
+        )
+
+
+def url(place: str, extender: Mapping[str, Any], _: Circumstances) -> Iterator[Finding]:
+    """kube-scheduler takes any text, and each call of it fails (HTTPExtender.send)."""
+    url = extender.get("urlPrefix")
+    if url is not None and not isinstance(url, str):
+        return
+    url = (url or "").strip()
+    scheme = _SCHEME.match(url)
+    fails = "each call fails: pods stay Pending or, with ignorable: true, are placed unchecked"
+    if not url:
+        what, fix = "is missing", "http://127.0.0.1:8888"
+    elif scheme is None:
+        what, fix = f"{shown(url)!r} has no scheme", f"http://{shown(url)}"
+    elif scheme["scheme"].lower() not in ("http", "https"):
+        what = f"{shown(url)!r} has scheme {shown(scheme['scheme'])}, expected http or https"
+        fix = f"http://{shown(url[scheme.end() :])}"
+    elif verb := _PATH_TO_VERB.search(url):
+        what = f"{shown(url)!r} ends with a verb, which kube-scheduler appends again"
+        fix = shown(url[: verb.start()])
+    else:
+        return
+    yield error("url-prefix", f"{place}.urlPrefix {what}", fails, f"urlPrefix: {fix}")
+
+
+#: By verb the field that turns it on, and why that is missed.
+_VERBS: Final = {
+    "filter": ("filterVerb", "kube-scheduler never asks which nodes match a RuntimeClass"),
+    "prioritize": ("prioritizeVerb", ""),
+    "preempt": (
+        "preemptVerb",
+        "preemption evicts pods from nodes that the extender then refuses",
+    ),
+}
+
+
+def verbs(
+    place: str, extender: Mapping[str, Any], circumstances: Circumstances
+) -> Iterator[Finding]:
+    for verb, (key, why) in _VERBS.items():
+        value = extender.get(key)
+        what = f"{place}.{key} is missing"
+        if value:
+            what = f"{place}.{key} is {shown(str(value))!r}, the extender answers {verb!r}"
+            why = (
+                "each call gets a 404: pods stay Pending or, with ignorable: true, are placed"
+                " unchecked"
+            )
+        if value != verb and why:
+            yield error(f"{verb}-verb", what, why, f"{key}: {verb}")
+    untainted = circumstances.untainted
+    if untainted and not extender.get("prioritizeVerb") and not is_for_marked_pods(extender):
+        serve = number_of(len(untainted), "untainted node serves", "untainted nodes serve")
+        yield warning(
+            "prioritize-verb",
+            f"{place}.prioritizeVerb is missing, and {serve} RuntimeClasses: {listed(untainted)}",
+            "pods without a class take up these nodes",
+            "taint these nodes, or add a second call for each pod: prioritizeVerb: prioritize,"
+            " weight: 3",
+        )
+    if extender.get("bindVerb"):
+        yield error(
+            "bind-verb",
+            f"{place}.bindVerb is {shown(str(extender['bindVerb']))}",
+            "the extender binds no pods: every binding fails with 404",
+            "remove bindVerb",
+        )
+
+
+def node_cache(
+    place: str, extender: Mapping[str, Any], circumstances: Circumstances
+) -> Iterator[Finding]:
+    if extender.get("nodeCacheCapable") is True:
+        return
+    version = circumstances.kubernetes_version
+    if version is not None and not SCORES_AS_IF_IDLE.holds(version):
+        return
+    is_known = version is not None and version <= NEWEST
+    first, last = version_text(SCORES_AS_IF_IDLE.first), version_text(NEWEST)
+    sure = "" if is_known else f" in {first} to {last}, and perhaps later"
+    if version is None:
+        sure += "; say yours with --kubernetes-version"
+    yield Finding(
+        Severity.ERROR if is_known else Severity.WARNING,
+        "node-cache",
+        f"{place}.nodeCacheCapable is not true",
+        "kube-scheduler scores nodes as if they were idle and sends every Node whole"
+        f" (kubernetes#141781{sure})",
+        "nodeCacheCapable: true",
+    )
+
+
+def managed_resources(
+    place: str, extender: Mapping[str, Any], _: Circumstances
+) -> Iterator[Finding]:
+    managed = managed_by(extender)
+    if managed and not is_for_marked_pods(extender):
+        yield error(
+            "managed-resources",
+            f"{place}.managedResources has no {MARK}",
+            "kube-scheduler asks only about pods that request those resources; a RuntimeClass is"
+            " no resource",
+            "managedResources: []",
+        )
+    elif managed and (MARK, True) not in managed:
+        yield error(
+            "managed-resources",
+            f"{place}.managedResources has {MARK} without ignoredByScheduler",
+            f"no node has that resource: marked pods stay Pending with Insufficient {MARK}",
+            f"managedResources: [{{name: {MARK}, ignoredByScheduler: true}}]",
+        )
+
+
+def ignorable(
+    place: str, extender: Mapping[str, Any], circumstances: Circumstances
+) -> Iterator[Finding]:
+    if extender.get("ignorable") is True and not circumstances.admission_plugin:
+        yield error(
+            "ignorable",
+            f"{place}.ignorable is true and there is no RuntimeClass admission plugin",
+            "while the extender is down nothing enforces RuntimeClasses: every node passes",
+            "ignorable: false",
+        )
+
+
+def timeout(place: str, extender: Mapping[str, Any], _: Circumstances) -> Iterator[Finding]:
+    value = extender.get("httpTimeout")
+    seconds = _seconds(value) if isinstance(value, str) else 0
+    severity = Severity.WARNING
+    if seconds < 0:
+        severity, what = Severity.ERROR, "negative"
+        why = "kube-scheduler waits without limit for an answer that does not come"
+    elif seconds > _LONGEST_SECONDS:
+        what = "above 5s"
+        why = "kube-scheduler places one pod after the other: all wait while the extender is silent"
+    elif 0 < seconds < _SHORTEST_SECONDS:
+        what = "below 100ms"
+        why = (
+            "a short pause of the extender or the network fails the attempt, and the pod backs off"
+        )
+    else:
+        return
+    said = f"{place}.httpTimeout {shown(str(value))} is {what}"
+    yield Finding(severity, "timeout", said, why, "httpTimeout: 2s")
+
+
+def tls(place: str, extender: Mapping[str, Any], _: Circumstances) -> Iterator[Finding]:
+    config = object_in(extender, "tlsConfig")
+    if extender.get("enableHTTPS") is True and not (config.get("caFile") or config.get("caData")):
+        yield error(
+            "no-ca",
+            f"{place}.enableHTTPS is true and tlsConfig has no caFile or caData",
+            "kube-scheduler then silently trusts any certificate",
+            "tlsConfig: {caFile: /etc/kubernetes/pki/ca.crt}",
+        )
+    elif config.get("insecure") is True:
+        yield error(
+            "insecure",
+            f"{place}.tlsConfig.insecure is true",
+            "kube-scheduler trusts any certificate",
+            "tlsConfig: {insecure: false, caFile: /etc/kubernetes/pki/ca.crt}",
+        )
+    if extender.get("enableHTTPS") is True and str(extender.get("urlPrefix")).startswith("http:"):
+        yield warning(
+            "plain-http",
+            f"{place}.urlPrefix begins with http: though enableHTTPS is true",
+            "the scheme of urlPrefix decides: nothing is encrypted",
+            f"urlPrefix: https{shown(str(extender['urlPrefix'])).removeprefix('http')}",
+        )
+
+
+_UNITS: Final = {
+    "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0,
+}  # fmt: skip
+_PART: Final = re.compile(rf"([0-9]{{0,20}}\.?[0-9]{{1,20}})({'|'.join(_UNITS)})")
+
+
+def _seconds(text: str) -> float:
+    """A Go duration such as 1m30s in seconds; 0 for other texts, which kube-scheduler refuses."""
+    if _PART.sub("", text).strip("+-"):
+        return 0
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    return -seconds if text.startswith("-") else seconds

@@ -1,0 +1,131 @@
+"""check --probe: whether the extenders of a configuration answer from here.
+
+This host may differ from kube-scheduler's, so an extender that is unreachable from here may be
+reachable from there.
+"""
+
+import asyncio
+import base64
+import os
+import ssl
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from tempfile import NamedTemporaryFile
+from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
+
+from extender.cluster.input_files import FileError, read_file
+from extender.model.finding import Finding, error
+from extender.model.reasons import shown
+
+#: Time for a whole probe, connection and TLS handshake included; kube-scheduler waits 5 s for an
+#: answer.
+PROBE_SECONDS: Final = 5.0
+
+_READINESS: Final = "/readyz"
+_MAX_ANSWER: Final = 65536
+
+
+class _ProbeError(Exception):
+    """Why the extender could not be asked; one line."""
+
+
+def probe(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
+    """Ask one extender's readiness as kube-scheduler would reach it."""
+    url = str(extender.get("urlPrefix") or "")
+    try:
+        parts = _parsed(url)
+        context = _context(extender) if parts.scheme == "https" else None
+        status, text = asyncio.run(_ask(parts, context, extender.get("tlsConfig") or {}))
+        said = "" if status == HTTPStatus.OK else f"{_READINESS} answers {status} {text}"
+    except _ProbeError as cause:
+        said = str(cause)
+    if said:
+        yield error(
+            "unreachable",
+            f"{place}.urlPrefix {shown(url)}: {shown(said)}",
+            "kube-scheduler can place no pod, or with ignorable: true asks nobody",
+            f"curl -v {shown(url.rstrip('/'))}{_READINESS}",
+        )
+
+
+def _parsed(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises for one that is no number
+    except ValueError as error:
+        raise _ProbeError(f"no URL: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise _ProbeError("no URL: expected http://HOST:PORT or https://HOST:PORT")
+    return parts
+
+
+async def _ask(
+    parts: SplitResult, context: ssl.SSLContext | None, tls: Mapping[str, Any]
+) -> tuple[int, str]:
+    """The status and the text of the answer."""
+    request = f"GET {parts.path.rstrip('/')}{_READINESS} HTTP/1.0\r\nHost: {parts.netloc}\r\n\r\n"
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            reader, writer = await asyncio.open_connection(
+                parts.hostname,
+                parts.port or (443 if context else 80),
+                ssl=context,
+                server_hostname=str(tls.get("serverName") or parts.hostname) if context else None,
+            )
+            try:
+                writer.write(request.encode())
+                answer = b""
+                while len(answer) < _MAX_ANSWER and (more := await reader.read(_MAX_ANSWER)):
+                    answer += more
+            finally:
+                writer.close()
+    except TimeoutError:
+        raise _ProbeError(f"no answer within {PROBE_SECONDS:g} s") from None
+    except (OSError, ValueError) as error:
+        raise _ProbeError(_cause(error)) from None
+    head, _, text = answer.decode(errors="replace").partition("\r\n\r\n")
+    version, _, status = head.partition("\r\n")[0].partition(" ")
+    if not version.startswith("HTTP/") or not status[:3].isdecimal():
+        raise _ProbeError("the answer is not HTTP")
+    return int(status[:3]), " ".join(text.split())
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno)
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(str(text).split())
+
+
+def _context(extender: Mapping[str, Any]) -> ssl.SSLContext:
+    """TLS as pkg/scheduler/extender.go makeTransport sets it up, v1.36.2."""
+    tls = extender.get("tlsConfig") or {}
+    try:
+        ca, cert, key = (_pem(tls, part) for part in ("ca", "cert", "key"))
+        context = ssl.create_default_context(cadata=ca or None)
+        if tls.get("insecure") is True or (extender.get("enableHTTPS") is True and not ca):
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if cert:
+            # OpenSSL reads it only from a file; the owner alone can read this one.
+            with NamedTemporaryFile("w") as file:
+                file.write(f"{cert}\n{key}")
+                file.flush()
+                context.load_cert_chain(file.name, password=_encrypted)
+    except (OSError, ValueError, FileError) as error:
+        raise _ProbeError(f"tlsConfig: {_cause(error)}") from None
+    return context
+
+
+def _encrypted() -> str:
+    """Called for a password; kube-scheduler has none either."""
+    raise ValueError("the key is encrypted")
+
+
+def _pem(tls: Mapping[str, Any], part: str) -> str:
+    """The CA, certificate or key; "" without any."""
+    if tls.get(f"{part}Data"):
+        return base64.b64decode(str(tls[f"{part}Data"]), validate=True).decode()
+    name = tls.get(f"{part}File")
+    return read_file(str(name)).decode("ascii", errors="replace") if name else ""

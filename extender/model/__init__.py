@@ -1,0 +1,1 @@
+"""Pods, nodes, classes, shapes, names and reasons: plain values."""

@@ -1,0 +1,238 @@
+"""Node names by the thousand: looked up and sorted a whole request at a time.
+
+Names are the contents of JSON strings, `a","b","c` a run of them: the text between the first and
+the last quote of an array. No name becomes a str. The compiled part (`_names.c`, built where there
+is a C compiler) makes no object for each name. RUNTIMECLASS_EXTENDER_PURE_PYTHON=1 switches it off.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import chain, compress
+from typing import TYPE_CHECKING, Final, NewType
+
+import orjson
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from extender.model import _names as compiled
+else:
+    try:
+        from extender.model import _names as compiled
+    except ImportError:
+        compiled = None
+
+#: Whether the compiled part is in use.
+IS_COMPILED: Final = compiled is not None and not os.environ.get(
+    "RUNTIMECLASS_EXTENDER_PURE_PYTHON"
+)
+
+#: The number of a shape (rules.shape) among those of a cluster, from 1.
+ShapeId = NewType("ShapeId", int)
+
+#: The id of a name that an index does not have.
+UNKNOWN: Final = ShapeId(0)
+
+SEPARATOR: Final = b'","'
+
+_BYTE_VALUES: Final = 256
+
+_IS_FIRST: Final = bytes([1]).ljust(_BYTE_VALUES, b"\0")
+
+#: Bytes of each name's end in `ends`.
+_END_SIZE: Final = 4
+
+#: All characters of a DNS subdomain, and some more. Without the compiled part, names with others
+#: are decoded as JSON.
+_PLAIN: Final = b"abcdefghijklmnopqrstuvwxyz0123456789.-_ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+#: Of the hashes in tables: whoever may create nodes chooses their names, and could else choose
+#: thousands that collide.
+_KEYS: Final = os.urandom(16)
+
+
+def text_of(name: bytes) -> str:
+    """The text of a name. One from a manifest may be no JSON string: it is taken as it is."""
+    if b"\\" in name:
+        with contextlib.suppress(orjson.JSONDecodeError):
+            text: str = orjson.loads(b'"' + name + b'"')
+            return text
+    return name.decode("utf-8", "replace")
+
+
+class NameRun(Struct, dict=True):
+    """`count` names joined by the separator, at buffer[start:end]; never changed once it is made.
+
+    ends has the position where each name ends, for the compiled part; without it the run is
+    handled in Python.
+    """
+
+    buffer: bytes
+    start: int
+    end: int
+    count: int
+    ends: bytes | None = None
+
+    @classmethod
+    def read(cls, buffer: bytes, start: int, end: int) -> "NameRun | None":
+        """The run between the first and last quote of an array; None unless all are plain strings.
+
+        Plain: ASCII without control characters and escapes, so that the JSON is the text itself.
+        """
+        return _engine.read(buffer, start, end)
+
+    @classmethod
+    def of(cls, names: Sequence[bytes]) -> "NameRun":
+        joined = SEPARATOR.join(names)
+        return cls.known(joined, 0, len(joined), len(names))
+
+    @classmethod
+    def known(cls, buffer: bytes, start: int, end: int, count: int) -> "NameRun":
+        """A run that is known to have `count` names, which may have escapes."""
+        return _engine.known(buffer, start, end, count)
+
+    @property
+    def joined(self) -> bytes:
+        return self.buffer[self.start : self.end]
+
+    @cached_property
+    def names(self) -> list[bytes]:
+        return self.joined.split(SEPARATOR) if self.count else []
+
+    def part(self, codes: bytes, endings: Sequence[bytes], cut: int = 0) -> tuple[bytes, bytes]:
+        """The names of code 0 joined by the separator; the others, each followed by an ending.
+
+        The ending of code n is endings[n - 1]. The last `cut` bytes are left out.
+        """
+        return _engine.part(self, codes, endings, cut)
+
+    def kept(self, codes: bytes) -> bytes:
+        """The first of the two alone."""
+        return self.ended(codes.translate(_IS_FIRST), (SEPARATOR,), cut=len(SEPARATOR))
+
+    def ended(self, codes: bytes, endings: Sequence[bytes], cut: int = 0) -> bytes:
+        """The second of the two alone."""
+        return _engine.part(self, codes, endings, cut, keep=False)[1]
+
+
+class PythonEngine:
+    """Handles runs with split, map, compress and join."""
+
+    def read(self, buffer: bytes, start: int, end: int) -> NameRun | None:
+        text = buffer[start:end]
+        separators = text.translate(None, _PLAIN)
+        joints, rest = divmod(len(separators), len(SEPARATOR))
+        if rest or separators != SEPARATOR * joints or text.count(SEPARATOR) != joints:
+            return None
+        return NameRun(text, 0, len(text), joints + 1)
+
+    def known(self, buffer: bytes, start: int, end: int, count: int) -> NameRun:
+        return NameRun(buffer, start, end, count)
+
+    def part(
+        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int, *, keep: bool = True
+    ) -> tuple[bytes, bytes]:
+        """Without `keep` the first of the two may be left out."""
+        first = SEPARATOR.join(compress(run.names, codes.translate(_IS_FIRST))) if keep else b""
+        chosen = map((b"", *endings).__getitem__, codes.translate(None, b"\0"))
+        others = zip(compress(run.names, codes), chosen, strict=True)
+        ended = b"".join(chain.from_iterable(others))
+        return first, ended[: max(0, len(ended) - cut)]
+
+    def tally(self, codes: bytes, kinds: int) -> Sequence[int]:
+        occurring = set(codes)
+        return [codes.count(code) if code in occurring else 0 for code in range(kinds)]
+
+    def table(self) -> "compiled.NameTable | None":
+        """An empty table; None where a dictionary is as fast."""
+        return None
+
+
+class CompiledEngine(PythonEngine):
+    """With the compiled part; runs without `ends`, as those with escapes, in Python."""
+
+    def read(self, buffer: bytes, start: int, end: int) -> NameRun | None:
+        ends = compiled.measure(buffer, start, end)
+        if ends is None:
+            return None
+        return NameRun(buffer, start, end, len(ends) // _END_SIZE, ends)
+
+    def known(self, buffer: bytes, start: int, end: int, count: int) -> NameRun:
+        ends = compiled.measure(buffer, start, end) if count else None
+        return NameRun(buffer, start, end, count, ends)
+
+    def part(
+        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int, *, keep: bool = True
+    ) -> tuple[bytes, bytes]:
+        if run.ends is None:
+            return super().part(run, codes, endings, cut, keep=keep)
+        return compiled.part(run.buffer, run.start, run.ends, codes, tuple(endings), cut, keep)
+
+    def tally(self, codes: bytes, kinds: int) -> Sequence[int]:
+        counts = memoryview(compiled.tally(codes)).cast("Q")
+        return counts[:kinds].tolist()
+
+    def table(self) -> "compiled.NameTable | None":
+        return compiled.NameTable(_KEYS)
+
+
+_engine: PythonEngine = CompiledEngine() if IS_COMPILED else PythonEngine()
+
+
+def tally(codes: bytes, kinds: int) -> Sequence[int]:
+    """How often each code occurs; codes are below `kinds`."""
+    return _engine.tally(codes, kinds)
+
+
+class NodeIndex(dict[bytes, ShapeId]):
+    """Node name → id of its shape, at least 1; a name it does not have is UNKNOWN.
+
+    Only these methods may change it: each also changes the engine's table.
+    """
+
+    __slots__ = ("_table",)
+
+    def __init__(self, items: Iterable[tuple[bytes, ShapeId]] = ()) -> None:
+        super().__init__(items)
+        self._table = _engine.table()
+        if self._table is not None:
+            for name, number in self.items():
+                self._table.set(name, number)
+
+    def __missing__(self, name: bytes) -> ShapeId:
+        return UNKNOWN
+
+    def copy(self) -> "NodeIndex":
+        copied = NodeIndex()
+        copied.update(self)
+        copied._table = self._table.copy() if self._table is not None else None
+        return copied
+
+    def __setitem__(self, name: bytes, number: ShapeId) -> None:
+        super().__setitem__(name, number)
+        if self._table is not None:
+            self._table.set(name, number)
+
+    def forget(self, name: bytes) -> None:
+        """Remove a name if the index has it."""
+        self.pop(name, None)
+        if self._table is not None:
+            self._table.discard(name)
+
+    def translate(self, run: NameRun, codes: Sequence[int]) -> Sequence[int]:
+        """codes[id] for each name of a run, as bytes where codes are bytes.
+
+        Every id has a code, and codes[UNKNOWN] is that of names that are not known.
+        """
+        if not isinstance(codes, bytes):
+            return tuple(map(codes.__getitem__, self.numbers(run.names)))
+        if self._table is not None and run.ends is not None:
+            return self._table.translate(run.buffer, run.start, run.ends, codes)
+        ids = self.numbers(run.names)
+        if len(codes) <= _BYTE_VALUES:
+            return bytes(ids).translate(codes.ljust(_BYTE_VALUES, b"\0"))
+        return bytes(map(codes.__getitem__, ids))
+
+    def numbers(self, names: Iterable[bytes]) -> Iterable[ShapeId]:
+        return map(self.__getitem__, names)

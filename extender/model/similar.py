@@ -1,0 +1,40 @@
+"""Known names that resemble a misspelt one, as a suggestion for its author."""
+
+from bisect import bisect
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+from extender.model.reasons import MAX_QUOTED, shown
+
+#: The number of names that a suggestion has.
+_TOLD: Final = 3
+
+#: Two letters of three in their order: "wbe" is like "web", and "nodes" not like "pods-v2".
+_ALIKE: Final = 0.65
+
+#: The number of names compared: if there are more, those next to the given one in the alphabet.
+#: Comparing two names takes some 20 µs.
+_COMPARED: Final = 400
+
+
+def similar(asked: str, known: Iterable[str], likeness: float = _ALIKE) -> Sequence[str]:
+    """The known names that are like the asked one, best first; likeness 1 is the same name."""
+    if len(asked) > MAX_QUOTED:
+        return ()
+    names = sorted(known)
+    if len(names) > _COMPARED:
+        place = bisect(names, asked)
+        names = names[max(0, place - _COMPARED // 2) : place + _COMPARED // 2]
+    return get_close_matches(asked, names, _TOLD, likeness)
+
+
+def most_similar(asked: str, known: Iterable[str]) -> str:
+    """Empty where no known name is like the asked one."""
+    return next(iter(similar(asked, known)), "")
+
+
+def did_you_mean(asked: str, known: Iterable[str], likeness: float = _ALIKE) -> str:
+    """The end of a sentence that suggests similar names; empty without any."""
+    names = [f'"{shown(name)}"' for name in similar(asked, known, likeness)]
+    return f"; did you mean {' or '.join(names)}?" if names else ""

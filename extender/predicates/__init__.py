@@ -1,1 +1,0 @@
-"""Pure matching: functions of immutable objects that return evidence."""

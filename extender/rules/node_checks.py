@@ -1,0 +1,288 @@
+"""Whether a node of some shape can run a pod of some RuntimeClass: the checks in their order.
+
+Whatever the nodes are (`reason_for_all_nodes`):
+
+1. no RuntimeClass named: nothing to check but the pod's needs; not found: every node fails
+2. conflict between the pod's and the class's nodeSelector: every node fails
+3. the pod uses a feature that is `unsupported` by the class: every node fails
+
+For each shape of node, in the order of `Requirements.of`, where it stands alone:
+
+4. nodeSelector of the class, then its terms
+5. taints with a hard effect, by the tolerations of pod and class together
+6. conditions that the class asks for
+7. the class's handler among those the node reports
+8. the features that the pod needs of that handler
+9. what the kubelet rejects (`extender.rules.kubelet_checks`)
+10. the class's handler is suspect there and refused (`extender.rules.suspects`)
+
+An annotation of a class that can't be read refuses every node: a misspelt one never allows more.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Final, NamedTuple
+
+from extender.kubernetes.class_annotations import CAPABILITY, CONDITIONS, TERMS, UNSUPPORTED
+from extender.model import reasons
+from extender.model.objects import ClassRules, Condition, Handler, RuntimeClass, Taint
+from extender.model.pod_needs import Features, PodNeeds, Toleration
+from extender.model.reasons import Code, Reason
+from extender.rules.kubelet_checks import Check, KubeletCheck, kubelet_checks
+from extender.rules.node_selector import conflicting_key
+from extender.rules.node_shape import Shape, readable_terms
+from extender.rules.tolerations import TolerationSet, find_untolerated_taint
+
+#: Taints that describe a node's current condition, not what it can run.
+_CONDITION_PREFIXES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+_CONDITION_KEYS: Final = frozenset(
+    {
+        "ToBeDeletedByClusterAutoscaler",
+        "DeletionCandidateOfClusterAutoscaler",
+        "karpenter.sh/disrupted",
+    }
+)
+
+#: The handler that cri-dockerd accepts without reporting it.
+_DOCKER_HANDLER: Final = "docker"
+
+
+class HandlerCheck(StrEnum):
+    """--handler-check: how a node that reports no handlers at all is judged."""
+
+    # Enum's own __hash__ is written in Python, and takes ten times as long.
+    __hash__ = str.__hash__
+
+    AUTO = "auto"
+    STRICT = "strict"
+    OFF = "off"
+
+
+class Policy(NamedTuple):
+    """The flags of matching."""
+
+    handler_check: HandlerCheck = HandlerCheck.AUTO
+    comparison_operators: bool = False
+    kubelet_check: KubeletCheck = KubeletCheck.AUTO
+
+
+class HandlerState(Enum):
+    PRESENT = "present"
+    ABSENT = "absent"
+    UNKNOWN = "unknown"
+
+
+def is_condition_taint(taint: Taint) -> bool:
+    return taint.key.startswith(_CONDITION_PREFIXES) or taint.key in _CONDITION_KEYS
+
+
+def handler_state(shape: Shape, handler: str) -> HandlerState:
+    """Whether a node's runtime has a handler.
+
+    status.runtimeHandlers is filled by kubelet >= 1.31 (pkg/kubelet/runtime.go, v1.36.2) from
+    what the runtime's Status call reports; an empty list says nothing.
+    """
+    if shape.is_docker and handler == _DOCKER_HANDLER:
+        return HandlerState.PRESENT
+    if not shape.handlers:
+        return HandlerState.UNKNOWN
+    present = any(each.name == handler for each in shape.handlers)
+    return HandlerState.PRESENT if present else HandlerState.ABSENT
+
+
+def _feature_reason(
+    runtime_class: RuntimeClass | None, shape: Shape, needed: Features
+) -> Reason | None:
+    name, handler = (runtime_class.name, runtime_class.handler) if runtime_class else ("", "")
+    # A handler that isn't listed has no features, as for the kubelet itself
+    # (pkg/kubelet/kubelet_pods.go, v1.36.2).
+    offered = next((each for each in shape.handlers if each.name == handler), Handler(handler))
+    # The Windows kubelet ignores hostUsers (pkg/kubelet/userns/userns_manager_windows.go, v1.36.2).
+    if needed.user_namespaces and not offered.user_namespaces and not shape.kubelet.is_windows:
+        return reasons.feature_lacking(name, handler, "user namespaces")
+    if needed.recursive_read_only_mounts and not offered.recursive_read_only_mounts:
+        return reasons.feature_lacking(name, handler, "recursive read-only mounts")
+    return None
+
+
+def unsupported_words(uses: frozenset[str] | None, runtime_class: RuntimeClass) -> tuple[str, ...]:
+    """What a pod uses although its class says that its pods can't, in the class's order."""
+    rules, used = runtime_class.rules or ClassRules(), uses or frozenset()
+    adds_all = f"{CAPABILITY}ALL" in used
+    return tuple(
+        word
+        for word in rules.unsupported
+        if word in used or (adds_all and word.startswith(CAPABILITY))
+    )
+
+
+def unsupported_reason(uses: frozenset[str] | None, runtime_class: RuntimeClass) -> Reason | None:
+    """Depends on the pod alone: no node can run it."""
+    words = unsupported_words(uses, runtime_class)
+    return reasons.unsupported(runtime_class.name, words[0]) if words else None
+
+
+def reason_for_all_nodes(needs: PodNeeds, runtime_class: RuntimeClass | None) -> Reason | None:
+    """Checks 1 to 3: why no node at all can run the pod.
+
+    runtime_class is the one the pod names, None where it names none or there is none.
+    """
+    if runtime_class is None:
+        return reasons.not_found(needs.runtime_class_name) if needs.runtime_class_name else None
+    conflict = conflicting_key(dict(needs.node_selector), runtime_class.node_selector)
+    if conflict:
+        return reasons.selector_conflict(runtime_class.name, *conflict)
+    return unsupported_reason(needs.uses, runtime_class)
+
+
+def _class_checks(
+    runtime_class: RuntimeClass,
+    tolerations: TolerationSet,
+    check: HandlerCheck,
+    *,
+    with_conditions: bool,
+) -> Iterator[Check]:
+    """Checks 4 to 7, what the class asks of a node, in their order.
+
+    with_conditions: taints that describe the node's current condition count too.
+    """
+    name, rules = runtime_class.name, runtime_class.rules or ClassRules()
+    if rules.has_fault(UNSUPPORTED):
+        yield _always(reasons.annotation_unreadable(Code.UNSUPPORTED, name, UNSUPPORTED))
+    if runtime_class.node_selector:
+        yield _selects(runtime_class)
+    if rules.has_fault(TERMS):
+        yield _always(reasons.annotation_unreadable(Code.SELECTOR, name, TERMS))
+    elif rules.terms is not None:
+        yield _matches_terms(name, rules)
+    yield _tolerates(name, tolerations, with_conditions=with_conditions)
+    if rules.has_fault(CONDITIONS):
+        yield _always(reasons.annotation_unreadable(Code.CONDITION, name, CONDITIONS))
+    for condition in rules.conditions:
+        yield _has(condition, reasons.condition_lacking(name, condition))
+    if check is not HandlerCheck.OFF:
+        yield _has_handler(runtime_class, check)
+
+
+def _selects(runtime_class: RuntimeClass) -> Check:
+    def check(shape: Shape) -> Reason | None:
+        entries = runtime_class.node_selector
+        missing = tuple(entry for entry in entries if entry not in shape.selector_entries)
+        return reasons.selector_mismatch(runtime_class.name, missing) if missing else None
+
+    return check
+
+
+def _tolerates(name: str, tolerations: TolerationSet, *, with_conditions: bool) -> Check:
+    def check(shape: Shape) -> Reason | None:
+        judged: Iterable[Taint] = shape.taints
+        if not with_conditions:
+            judged = (taint for taint in judged if not is_condition_taint(taint))
+        taint = find_untolerated_taint(judged, tolerations)
+        return None if taint is None else reasons.untolerated_taint(name, taint)
+
+    return check
+
+
+def _has_handler(runtime_class: RuntimeClass, check: HandlerCheck) -> Check:
+    name, handler = runtime_class.name, runtime_class.handler
+    absent, not_reported = (
+        reasons.handler_absent(name, handler),
+        reasons.handlers_not_reported(name),
+    )
+    unknown = not_reported if check is HandlerCheck.STRICT else None
+    found = {HandlerState.ABSENT: absent, HandlerState.UNKNOWN: unknown}
+    return lambda shape: found.get(handler_state(shape, handler))
+
+
+def _trusts(runtime_class: RuntimeClass) -> Check:
+    name, handler = runtime_class.name, runtime_class.handler
+
+    def check(shape: Shape) -> Reason | None:
+        suspect = shape.suspect(handler) if shape.suspects else None
+        is_refused = suspect is not None and name in suspect.refused
+        return (
+            reasons.suspect_handler(name, handler, suspect.pods) if suspect and is_refused else None
+        )
+
+    return check
+
+
+def _always(reason: Reason) -> Check:
+    return lambda _: reason
+
+
+def _has(condition: Condition, lacking: Reason) -> Check:
+    return lambda shape: None if condition in shape.conditions else lacking
+
+
+def _matches_terms(name: str, rules: ClassRules) -> Check:
+    """A node must match one of the class's node-selector-terms."""
+    count, terms = len(rules.terms or ()), readable_terms(rules)
+    # With several alternatives, no single requirement is the cause.
+    only = terms[0] if count == 1 and terms else None
+
+    def check(shape: Shape) -> Reason | None:
+        if any(map(shape.met.issuperset, terms)):
+            return None
+        if only is None:
+            return reasons.none_of_terms(name, count)
+        return reasons.terms_mismatch(name, (each for each in only if each not in shape.met))
+
+    return check
+
+
+def tolerations_together(
+    tolerations: Iterable[Toleration], runtime_class: RuntimeClass | None, policy: Policy
+) -> TolerationSet:
+    """The tolerations of a pod and of its class, as admission merges them."""
+    return TolerationSet(
+        (*tolerations, *(runtime_class.tolerations if runtime_class else ())),
+        comparison_operators=policy.comparison_operators,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """The requirements on a node, compiled for many nodes: tolerations, and the checks in order.
+
+    of_all is the reason of every node, known or not, where checks 1 to 3 refuse the pod.
+    """
+
+    tolerations: TolerationSet
+    checks: tuple[Check, ...]
+    of_all: Reason | None = None
+
+    @classmethod
+    def of(
+        cls, needs: PodNeeds, runtime_class: RuntimeClass | None, policy: Policy
+    ) -> "Requirements":
+        tolerations = tolerations_together(needs.tolerations, runtime_class, policy)
+        handlers, features = policy.handler_check, needs.features
+        checks: list[Check] = []
+        if runtime_class:
+            checks += _class_checks(runtime_class, tolerations, handlers, with_conditions=True)
+        if features and handlers is not HandlerCheck.OFF:
+            checks.append(lambda shape: _feature_reason(runtime_class, shape, features))
+        checks += kubelet_checks(needs, policy.kubelet_check)
+        if runtime_class:
+            checks.append(_trusts(runtime_class))
+        return cls(tolerations, tuple(checks), reason_for_all_nodes(needs, runtime_class))
+
+    @classmethod
+    def without_pod(cls, runtime_class: RuntimeClass, check: HandlerCheck) -> "Requirements":
+        """The requirements of a class alone: its own tolerations, condition taints left aside."""
+        tolerations = TolerationSet(runtime_class.tolerations)
+        checks = _class_checks(runtime_class, tolerations, check, with_conditions=False)
+        return cls(tolerations, tuple(checks))
+
+    def mismatch(self, shape: Shape) -> Reason | None:
+        """The first check that a node of this shape fails; None when it passes."""
+        if self.of_all is not None:
+            return self.of_all
+        for check in self.checks:
+            reason = check(shape)
+            if reason is not None:
+                return reason
+        return None

@@ -1,0 +1,278 @@
+"""The state of a pod: running, pending, starting, stranded on its node, or drifted from its class.
+
+Starting: it has a node, and its sandbox has never started there. Stranded: its class is gone, or
+its node no longer has what the class or the pod requires; it keeps running, but can't start there
+again. Drifted: it carries the fields of an older version of its class. Taints are left aside: one
+that would drive the pod away has done so (NoExecute).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from extender.kubernetes.quantity import same_amounts
+from extender.model.objects import Amounts, Pod, RuntimeClass
+from extender.model.pod_needs import MAX_WORDS, Features, Toleration
+from extender.model.reasons import Code, not_found, pairs_text, shown, without_sandbox
+from extender.model.using_objects import PlacedPod, Wait
+from extender.rules.node_checks import Policy
+from extender.rules.node_selector import conflicting_key
+from extender.rules.pools import Pools
+from extender.rules.resource_fit import amount_text, amounts_in_billionths, counted
+from extender.rules.snapshot import Snapshot
+
+#: A toleration of every taint.
+_EVERYTHING: Final = (Toleration(operator="Exists"),)
+
+#: The number of remembered results: pods of one class mostly carry the same fields.
+_MAX_REMEMBERED: Final = 1024
+
+_Pairs = tuple[tuple[str, str], ...]
+
+
+class State(StrEnum):
+    """A pod's state, as `pods` and the gauges name it."""
+
+    RUNNING = "running"
+    STARTING = "starting"
+    PENDING = "pending"
+    STRANDED = "stranded"
+    DRIFTED = "drifted"
+
+
+class Placement:
+    """Judges pods by one snapshot. For one thread."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy, now: datetime | None = None) -> None:
+        """now: by which is told how long a pod has been starting."""
+        self._snapshot = snapshot
+        self._now = now
+        self._policy = policy
+
+    def judge(self, pod: PlacedPod) -> tuple[State, str]:
+        """The state, and why; the reason of a running or pending pod is empty."""
+        if not pod.node:
+            return State.PENDING, ""
+        runtime_class = self._snapshot.runtime_classes.get(pod.runtime_class_name)
+        reason = self.unfit(pod)
+        if pod.starting_since is not None:
+            told = without_sandbox(pod.namespace, pod.name, pod.starting_since, self._now)
+            return State.STARTING, f"{told}; {reason}" if reason else told
+        if reason:
+            return State.STRANDED, reason
+        if runtime_class is None:
+            return State.RUNNING, ""
+        reason = _drifts(
+            runtime_class,
+            tuple(pod.overhead.items()),
+            tuple(pod.node_selector.items()),
+            is_younger(runtime_class, pod),
+        )
+        return (State.DRIFTED, reason) if reason else (State.RUNNING, "")
+
+    def unfit(self, pod: PlacedPod) -> str:
+        """Why the pod could not start again on its node; empty where it could, or has none."""
+        snapshot = self._snapshot
+        runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
+        if pod.runtime_class_name and runtime_class is None:
+            return not_found(pod.runtime_class_name).text
+        if not pod.node:
+            return ""
+        shape_id = snapshot.nodes[pod.node.encode("utf-8", "replace")]
+        if not shape_id:
+            return f'node "{shown(pod.node)}" not found'
+        asking = Pod(
+            runtime_class_name=pod.runtime_class_name,
+            tolerations=_EVERYTHING,
+            features=pod.features,
+        )
+        table = snapshot.shapes.verdicts(asking, runtime_class, self._policy)
+        reason = table.reason(shape_id)
+        # Of a pod that runs there, others that fail say nothing.
+        return reason.text if reason and reason.code is not Code.SUSPECT else ""
+
+
+def wait_of(pod: PlacedPod, runtime_class: RuntimeClass | None) -> Wait:
+    """What a pod waits for: for its class where it asks for no other labels than that."""
+    if pod.wait is not Wait.SELECTOR:
+        return pod.wait
+    asked = runtime_class.node_selector if runtime_class else ()
+    own = pod.node_selector.items() - set(asked)
+    return Wait.RUNTIME_CLASS if asked and not own else Wait.OTHER
+
+
+class PodGroup(NamedTuple):
+    """Pods in the same situation: of one class, on one node, with the same merged fields.
+
+    predates_class: they had their node before the class was created. is_starting: their sandboxes
+    have never started. wait: of pods without a node. A key.
+    """
+
+    runtime_class_name: str
+    node: str
+    overhead: _Pairs
+    node_selector: _Pairs
+    features: Features
+    predates_class: bool
+    is_starting: bool = False
+    wait: Wait = Wait.OTHER
+
+    @property
+    def example(self) -> PlacedPod:
+        return PlacedPod(
+            "",
+            "",
+            self.runtime_class_name,
+            self.node,
+            bound=_BEFORE_ALL if self.predates_class else "",
+            node_selector=dict(self.node_selector),
+            overhead=dict(self.overhead),
+            features=self.features,
+            starting_since="" if self.is_starting else None,
+            wait=self.wait,
+        )
+
+
+#: A time before every RFC 3339 one, as texts are compared.
+_BEFORE_ALL: Final = " "
+
+
+def group_of(pod: PlacedPod, runtime_classes: Mapping[str, RuntimeClass]) -> PodGroup:
+    runtime_class = runtime_classes.get(pod.runtime_class_name)
+    return PodGroup(
+        pod.runtime_class_name,
+        pod.node,
+        tuple(pod.overhead.items()),
+        tuple(_told_selector(pod, runtime_class)),
+        pod.features,
+        runtime_class is not None and is_younger(runtime_class, pod),
+        pod.starting_since is not None,
+        pod.wait,
+    )
+
+
+def _told_selector(pod: PlacedPod, runtime_class: RuntimeClass | None) -> Iterator[tuple[str, str]]:
+    """The part of a pod's nodeSelector that is kept, since its author may write a megabyte.
+
+    Only a pod that has its node can have drifted, and of a long one the keys of its class count;
+    of one that waits, it tells whose labels no node has.
+    """
+    if not (pod.node or pod.wait is Wait.SELECTOR):
+        return
+    entries = pod.node_selector.items()
+    if sum(len(key) + len(value) for key, value in entries) <= MAX_WORDS:
+        yield from entries
+    elif runtime_class is not None:
+        yield from (
+            (key, pod.node_selector[key])
+            for key, _ in runtime_class.node_selector
+            if key in pod.node_selector
+        )
+
+
+def is_followed(pod: PlacedPod) -> bool:
+    """Whether a pod has anything to do with RuntimeClasses, and may still run."""
+    return bool(pod.runtime_class_name or pod.features) and not pod.finished
+
+
+def is_younger(runtime_class: RuntimeClass, pod: PlacedPod) -> bool:
+    """Whether the class was created after the pod got its node, so that it is not the pod's."""
+    since = pod.bound or pod.created
+    # Both are UTC to the second, so they sort as text.
+    return bool(since) and runtime_class.creation_timestamp > since
+
+
+@lru_cache(_MAX_REMEMBERED)
+def _drifts(
+    runtime_class: RuntimeClass, overhead: _Pairs, node_selector: _Pairs, is_younger: bool
+) -> str:
+    """How a pod with these fields differs from its class; empty where it does not."""
+    name = f'RuntimeClass "{shown(runtime_class.name)}"'
+    drifts = []
+    if is_younger:
+        drifts.append(
+            f"{name} was created after the pod had its node: the pod runs with an earlier"
+            " class of that name, perhaps with another handler"
+        )
+    carried, selector = dict(overhead), dict(node_selector)
+    if not same_amounts(carried, runtime_class.overhead):
+        drifts.append(
+            f"the pod carries {pairs_text(carried) or 'no'} overhead, {name} has"
+            f" {pairs_text(runtime_class.overhead) or 'no'} today"
+        )
+    conflict = conflicting_key(selector, runtime_class.node_selector)
+    # Of a pod that carries none, admission may have left the nodeSelector to the extender.
+    missing = [each for each in runtime_class.node_selector if each[0] not in selector]
+    if conflict is not None:
+        key, own, wanted = conflict
+        drifts.append(
+            f"the pod carries nodeSelector {shown(key)}={shown(own)}, {name} has"
+            f" {shown(key)}={shown(wanted)} today"
+        )
+    elif missing and len(missing) < len(runtime_class.node_selector):
+        entries = ", ".join(f"{shown(key)}={shown(value)}" for key, value in missing)
+        drifts.append(f"the pod does not carry nodeSelector {entries}, which {name} has today")
+    return "; ".join(drifts)
+
+
+@dataclass(slots=True)
+class PodUse:
+    """Pods by state, and by what they wait for; overhead of those with a node, in billionths."""
+
+    states: Counter[State] = field(default_factory=Counter)
+    waits: Counter[Wait] = field(default_factory=Counter)
+    overhead: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: "PodUse") -> None:
+        self.states.update(other.states)
+        self.waits.update(other.waits)
+        self.overhead.update(other.overhead)
+
+    @property
+    def running(self) -> int:
+        """Pods that have started on a node, stranded and drifted ones too."""
+        return self.states.total() - self.states[State.PENDING] - self.states[State.STARTING]
+
+    @property
+    def pending(self) -> int:
+        return self.states[State.PENDING]
+
+
+class Usage:
+    """Counts pods by class, and by class and pool where there are pools. For one thread.
+
+    Pools: by their position; a pod without a node, or on one that is not known, is in none.
+    """
+
+    def __init__(self, pools: Pools | None = None) -> None:
+        self._pools = pools
+        self.by_class: dict[str, PodUse] = {}
+        self.by_pool: dict[tuple[str, int], PodUse] = {}
+
+    def count(self, pod: PlacedPod, state: State, number: int = 1, wait: Wait = Wait.OTHER) -> None:
+        amounts = _amounts_of(tuple(pod.overhead.items())) if pod.node else {}
+        uses = [self.by_class.setdefault(pod.runtime_class_name, PodUse())]
+        if self._pools is not None and pod.node:
+            position = self._pools.of_node.get(pod.node.encode("utf-8", "replace"))
+            if position is not None:
+                key = pod.runtime_class_name, position
+                uses.append(self.by_pool.setdefault(key, PodUse()))
+        for use in uses:
+            use.states[state] += number
+            use.waits[wait] += number if state is State.PENDING else 0
+            for name, amount in amounts.items():
+                use.overhead[name] += amount * number
+
+
+@lru_cache(_MAX_REMEMBERED)
+def _amounts_of(overhead: _Pairs) -> Amounts:
+    return amounts_in_billionths(dict(overhead))
+
+
+def overhead_texts(overhead: Amounts) -> Mapping[str, str]:
+    """An overhead in billionths as people write it, by name."""
+    return {name: amount_text(name, value) for name, value in sorted(counted(overhead).items())}

@@ -1,0 +1,221 @@
+"""Whether a pod fits on a node, empty or beside other pods: NodeResourcesFit.
+
+Follows fitsRequest of pkg/scheduler/framework/plugins/noderesources/fit.go and PodRequests of
+k8s.io/component-helpers/resource, v1.36.2. What a DeviceClass offers as an extended resource (gate
+DRAExtendedResource) is not looked at.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from extender.kubernetes.name_rules import HUGE_PAGES_PREFIX, is_scalar_resource
+from extender.kubernetes.quantity import binary_text, stored_billionths
+from extender.kubernetes.resources import PodLoad
+from extender.model.objects import MARK, Amounts, Pod, PodResources
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+PODS: Final = "pods"
+
+#: kube-scheduler's own order; others follow by name.
+_ORDER: Final = {name: rank for rank, name in enumerate((PODS, CPU, MEMORY, EPHEMERAL_STORAGE))}
+
+#: The number of billionths, in which amounts are kept, in a unit that kube-scheduler counts in:
+#: thousandths of a CPU, whole units of all else.
+_MILLI: Final = 10**6
+_WHOLE: Final = 10**9
+
+#: Pod-level requests that count (IsSupportedPodLevelResource).
+_POD_LEVEL: Final = frozenset({CPU, MEMORY})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a pod asks of a node, in thousandths of a CPU and whole units of all else.
+
+    total includes overhead, which is the part of it that the RuntimeClass has added.
+    """
+
+    total: Amounts
+    overhead: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Insufficient:
+    """A resource of which a node has less than is asked, in the units of Request.
+
+    overhead is the part of asked that comes from the RuntimeClass.
+    """
+
+    resource: str
+    asked: int
+    overhead: int
+    allocatable: int
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether the node lacks it even when nothing runs there."""
+        return self.asked > self.allocatable
+
+
+def request_of(resources: PodResources, overhead: Amounts | None = None) -> Request:
+    """What the pod asks for.
+
+    overhead: in billionths, instead of the pod's own, which admission has yet to set.
+
+    1. The containers' requests and those of restartable init containers (sidecars) are added up.
+    2. An init container needs its own and those of the sidecars started before it; the largest of
+       these is the least, for each resource by itself.
+    3. Pod-level requests for cpu, memory and huge pages take the place of both.
+    4. Overhead is added.
+    """
+    total = Counter[str]()
+    for amounts in resources.containers:
+        _add(total, amounts)
+    sidecars, needed = Counter[str](), dict[str, int]()
+    for amounts, restarts in resources.init_containers:
+        if restarts:
+            _add(total, amounts)
+            _add(sidecars, amounts)
+            running: Mapping[str, int] = sidecars
+        else:
+            running = sidecars.copy()
+            _add(running, amounts)
+        for name, value in running.items():
+            needed[name] = max(needed.get(name, 0), value)
+    for name, value in needed.items():
+        total[name] = max(total[name], value)
+    for name, value in (resources.pod_level or {}).items():
+        if name in _POD_LEVEL or name.startswith(HUGE_PAGES_PREFIX):
+            total[name] = value
+    overhead = resources.overhead if overhead is None else overhead
+    _add(total, overhead)
+    return Request(counted(total), counted(overhead))
+
+
+def _add(total: Counter[str], amounts: Amounts) -> None:
+    # Not Counter.update, which is slower, nor +, which drops amounts that are not positive.
+    for name, value in amounts.items():
+        total[name] += value
+
+
+def counted(amounts: Amounts) -> Amounts:
+    """Billionths in kube-scheduler's units, rounded up; only for resources that it counts."""
+    return {
+        name: -(-value // (_MILLI if name == CPU else _WHOLE))
+        for name, value in amounts.items()
+        if name in _ORDER or is_scalar_resource(name)
+    }
+
+
+#: The resources that kube-scheduler leaves to its extenders (ignoredByScheduler).
+IGNORED: Final = frozenset({MARK})
+
+_NOTHING: Final[Amounts] = MappingProxyType({})
+
+
+def insufficient(
+    request: Request,
+    allocatable: Amounts,
+    used: Amounts = _NOTHING,
+    ignored: Collection[str] = IGNORED,
+) -> list[Insufficient]:
+    """Every resource that a node lacks, in kube-scheduler's order; empty where it fits.
+
+    allocatable: the node's status.allocatable by `counted`; used: what pods there ask for, with
+    their number as PODS. A node without a number of pods is not checked for it: every kubelet
+    reports one, but a manifest may omit it.
+    """
+    lacking = []
+    if PODS in allocatable and allocatable[PODS] < used.get(PODS, 0) + 1:
+        lacking.append(Insufficient(PODS, 1, 0, allocatable[PODS]))
+    for name, asked in request.total.items():
+        has = allocatable.get(name, 0)
+        if asked > max(has - used.get(name, 0), 0) and name != PODS and name not in ignored:
+            lacking.append(Insufficient(name, asked, request.overhead.get(name, 0), has))
+    return sorted(lacking, key=lambda each: by_kube_scheduler(each.resource))
+
+
+def by_kube_scheduler(resource: str) -> tuple[int, str]:
+    """The key that sorts resources as kube-scheduler does."""
+    return _ORDER.get(resource, len(_ORDER)), resource
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """An amount as people write it: 250m, 2, 160Mi; in the units of Request."""
+    if resource == CPU:
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    if resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith(HUGE_PAGES_PREFIX):
+        return binary_text(amount)
+    return str(amount)
+
+
+def amounts_in_billionths(overhead: Mapping[str, str]) -> Amounts:
+    """An overhead as numbers; amounts that are no quantities are left out."""
+    amounts = {}
+    for name, text in overhead.items():
+        try:
+            amounts[name] = stored_billionths(text)
+        except ValueError:
+            continue
+    return amounts
+
+
+#: The pods of one node: by priority the sums of requests, with the number of pods among them.
+NodeLoad = Mapping[int, Amounts]
+
+IDLE: Final[NodeLoad] = {}
+
+
+class IncomingPod(Protocol):
+    """A pod to be placed, and the nodes whose room decides about it."""
+
+    pod: Pod
+
+    @property
+    def reached(self) -> Sequence[bytes]:
+        """The nodes whose room is looked at, those first that fit if nothing runs there."""
+
+    def fits(self, name: bytes, load: NodeLoad) -> bool:
+        """Whether the pod would be bound to one of these nodes beside this load."""
+
+
+class UncountedError(Exception):
+    """It is not known what runs on the nodes; the text says why."""
+
+
+#: The pods that take room of the nodes which an incoming pod reaches. Raises UncountedError.
+PodsBeside = Callable[[IncomingPod], Iterable[PodLoad]]
+
+
+def node_loads(pods: Iterable[PodLoad], pod: Pod) -> Mapping[bytes, NodeLoad]:
+    """By node, for a pod that is to be placed.
+
+    Pods nominated to a node count as if they ran there, unless their priority is lower
+    (framework/runtime/framework.go, addGENominatedPods, v1.36.2).
+    """
+    loads: dict[bytes, dict[int, Counter[str]]] = {}
+    for each in pods:
+        if (each.namespace, each.name) == (pod.namespace, pod.name):
+            continue
+        if each.is_bound or each.priority >= pod.state.priority:
+            by_priority = loads.setdefault(each.node.encode("utf-8", "replace"), {})
+            sums = by_priority.setdefault(each.priority, Counter())
+            sums[PODS] += 1
+            for name, amount in request_of(each.resources).total.items():
+                if name != PODS:
+                    sums[name] += amount
+    return loads
+
+
+def used(load: NodeLoad, *, least_priority: int | None = None) -> Amounts:
+    """The sums over all pods, or over those of at least this priority."""
+    sums = Counter[str]()
+    for priority, amounts in load.items():
+        if least_priority is None or priority >= least_priority:
+            sums.update(amounts)
+    return sums

@@ -1,0 +1,97 @@
+"""Which taints a list of tolerations tolerates.
+
+Follows k8s.io/component-helpers/scheduling/corev1 and api/core/v1/toleration.go, v1.36.2.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from extender.model.objects import NO_SCHEDULE, UNSCHEDULABLE_TAINT_KEY, Taint
+from extender.model.pod_needs import Toleration
+
+# strconv.ParseInt would take "+5" and "007", but validation.IsDecimalInteger and the comparison
+# (toleration.go, compareNumericValues) take canonical decimals only; int() would take even more.
+_CANONICAL_INT: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_INT64: Final = range(-(2**63), 2**63)
+
+
+def _canonical_int64(text: str) -> int | None:
+    if _CANONICAL_INT.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if number in _INT64 else None
+
+
+class TolerationSet:
+    """Tolerations compiled once: the cost of a look-up does not depend on their number.
+
+    A toleration tolerates a taint when 1. its effect is empty or the taint's, 2. its key is empty
+    or the taint's, and 3. its operator is Exists; or is empty or Equal and the values are equal;
+    or, with comparison_operators (gate TaintTolerationComparisonOperators, alpha, off by default),
+    is Lt or Gt and the taint's value is below or above the toleration's. An unknown operator
+    tolerates nothing.
+    """
+
+    __slots__ = ("_above", "_below", "_equal", "_exists")
+
+    def __init__(
+        self, tolerations: Iterable[Toleration], *, comparison_operators: bool = False
+    ) -> None:
+        self._exists: set[tuple[str, str]] = set()
+        self._equal: set[tuple[str, str, str]] = set()
+        self._above: dict[tuple[str, str], int] = {}
+        self._below: dict[tuple[str, str], int] = {}
+        for toleration in tolerations:
+            self._add(toleration, comparison_operators)
+
+    def _add(self, toleration: Toleration, comparison_operators: bool) -> None:
+        scope = (toleration.key, toleration.effect)
+        if toleration.operator == "Exists":
+            self._exists.add(scope)
+        elif toleration.operator in ("", "Equal"):
+            self._equal.add((*scope, toleration.value))
+        elif comparison_operators and toleration.operator in ("Gt", "Lt"):
+            bound = _canonical_int64(toleration.value)
+            # Of several bounds for one scope the most tolerant counts.
+            if bound is not None and toleration.operator == "Gt":
+                self._above[scope] = min(bound, self._above.get(scope, bound))
+            elif bound is not None:
+                self._below[scope] = max(bound, self._below.get(scope, bound))
+
+    def tolerates(self, taint: Taint) -> bool:
+        scopes = ((taint.key, taint.effect), (taint.key, ""), ("", taint.effect), ("", ""))
+        for scope in scopes:
+            if scope in self._exists or (*scope, taint.value) in self._equal:
+                return True
+        return bool(self._above or self._below) and self._compares(taint, scopes)
+
+    def _compares(self, taint: Taint, scopes: Iterable[tuple[str, str]]) -> bool:
+        value = _canonical_int64(taint.value)
+        if value is None:
+            return False
+        return any(
+            (scope in self._above and value > self._above[scope])
+            or (scope in self._below and value < self._below[scope])
+            for scope in scopes
+        )
+
+
+def find_untolerated_taint(taints: Iterable[Taint], tolerations: TolerationSet) -> Taint | None:
+    """The first of the taints that is not tolerated; a shape has only those of hard effects.
+
+    component-helpers/scheduling/corev1/helpers.go FindMatchingUntoleratedTaint, v1.36.2.
+    """
+    return next((taint for taint in taints if not tolerations.tolerates(taint)), None)
+
+
+_UNSCHEDULABLE_TAINT: Final = Taint(UNSCHEDULABLE_TAINT_KEY, "", NO_SCHEDULE)
+
+
+def tolerates_cordon(tolerations: TolerationSet) -> bool:
+    """Whether a pod may go to a node with spec.unschedulable.
+
+    plugins/nodeunschedulable/node_unschedulable.go, v1.36.2: it must tolerate the taint that the
+    node controller would put there.
+    """
+    return tolerations.tolerates(_UNSCHEDULABLE_TAINT)

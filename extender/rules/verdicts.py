@@ -1,0 +1,232 @@
+"""The verdicts about nodes, and the reason of each refusal: by shape, and by node of a request."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+from typing import Final, NamedTuple, NewType, TypeVar
+
+from extender.model.names import ShapeId, tally
+from extender.model.objects import Pod, RuntimeClass, Taint
+from extender.model.pod_needs import PodNeeds
+from extender.model.reasons import UNKNOWN_NODE, Code, Reason
+from extender.rules.node_checks import Policy, Requirements
+from extender.rules.node_shape import Shape
+
+T = TypeVar("T")
+
+_BYTE_VALUES: Final = 256
+
+#: Verdict tables kept per set of shapes, one per RuntimeClass and kind of tolerations. A table is a
+#: byte per shape, or 8 where it has more than 256 reasons: 1,024 tables of 5,000 shapes are 5 MB.
+MAX_TABLES: Final = 1024
+
+#: Reasons in all these tables, of some 300 bytes each: 30 MB.
+MAX_REASONS: Final = 100_000
+
+#: Kinds of pods that are remembered; each is only a short cut to a table.
+MAX_REMEMBERED_PODS: Final = 1024
+
+
+#: The index of a reason among those of some verdicts.
+VerdictCode = NewType("VerdictCode", int)
+
+
+class Verdicts(NamedTuple):
+    """One code per node of a request, or per shape id; reasons[code] is None where it passes."""
+
+    codes: Sequence[int]
+    reasons: tuple[Reason | None, ...]
+
+    @classmethod
+    def of(cls, codes: Sequence[int], reasons: tuple[Reason | None, ...]) -> "Verdicts":
+        return cls(bytes(codes) if len(reasons) <= _BYTE_VALUES else codes, reasons)
+
+    @classmethod
+    def uniform(cls, count: int, reason: Reason | None) -> "Verdicts":
+        return cls(bytes(count), (reason,))
+
+    def reason(self, place: int) -> Reason | None:
+        """Why a node is refused, by its place or by its shape's id."""
+        return self.reasons[self.codes[place]]
+
+    def sizes(self) -> Sequence[int]:
+        """How many nodes have each code."""
+        codes, kinds = self.codes, len(self.reasons)
+        if isinstance(codes, bytes):
+            return tally(codes, kinds)
+        counted = Counter(codes)
+        return [counted[code] for code in range(kinds)]
+
+    def select(self, items: Sequence[T], wanted: Iterable[VerdictCode]) -> Sequence[T]:
+        """The items whose code is one of `wanted`, in order."""
+        wanted = set(wanted)
+        if len(wanted) == len(self.reasons):
+            return items
+        if isinstance(self.codes, bytes):
+            mask = bytes(code in wanted for code in range(_BYTE_VALUES))
+            return list(compress(items, self.codes.translate(mask)))
+        return list(compress(items, map(wanted.__contains__, self.codes)))
+
+    @property
+    def passes(self) -> bytes:
+        """1 for each node that passes, 0 for each other one."""
+        if isinstance(self.codes, bytes):
+            mask = bytes(reason is None for reason in self.reasons)
+            return self.codes.translate(mask.ljust(_BYTE_VALUES, b"\0"))
+        return bytes(self.reasons[code] is None for code in self.codes)
+
+    def with_passing(self, places: Sequence[int]) -> "Verdicts":
+        """The same, but the nodes at these places of the request pass."""
+        if not places:
+            return self
+        reasons = self.reasons if None in self.reasons else (*self.reasons, None)
+        codes = list(self.codes)
+        for place in places:
+            codes[place] = reasons.index(None)
+        return Verdicts.of(codes, reasons)
+
+    def passing(self, items: Sequence[T]) -> Sequence[T]:
+        codes = (VerdictCode(code) for code, each in enumerate(self.reasons) if each is None)
+        return self.select(items, codes)
+
+
+#: The verdicts about no shapes, by shape id: an unknown node, of id 0, is refused.
+NO_SHAPES: Final = Verdicts(bytes([1]), (None, UNKNOWN_NODE))
+
+
+def extended(
+    verdicts: Verdicts, shapes: Sequence[Shape], mismatch: Callable[[Shape], Reason | None]
+) -> Verdicts:
+    """The verdicts by shape id, with those of the shapes that are not covered yet.
+
+    mismatch says why a node of a shape is refused, None where it passes.
+    """
+    number = {reason: code for code, reason in enumerate(verdicts.reasons)}
+    # codes[0] is the unknown node's, so shape id n stands at shapes[n - 1].
+    added = map(mismatch, shapes[len(verdicts.codes) - 1 :])
+    codes = [*verdicts.codes, *(number.setdefault(each, len(number)) for each in added)]
+    return Verdicts.of(codes, tuple(number))
+
+
+@dataclass(frozen=True, slots=True)
+class _Memo:
+    """The verdicts worked out so far; `reasons` counts those in all tables.
+
+    `tables` is never changed but replaced, so that threads may iterate over it. `by_pod` is never
+    iterated over.
+    """
+
+    tables: Mapping[object, Verdicts] = field(default_factory=dict)
+    reasons: int = 0
+    by_pod: dict[object, Verdicts] = field(default_factory=dict)
+
+    def with_table(self, key: object, table: Verdicts) -> "_Memo":
+        """With one more table, or only with that one where all would be too many."""
+        before = self.tables.get(key)
+        count = self.reasons + len(table.reasons) - (len(before.reasons) if before else 0)
+        if (before is None and len(self.tables) >= MAX_TABLES) or count > MAX_REASONS:
+            return _Memo({key: table}, len(table.reasons))
+        return _Memo({**self.tables, key: table}, count, self.by_pod)
+
+
+class Shapes:
+    """The different shapes of a cluster's nodes, with the verdicts worked out so far.
+
+    shapes[id] is the shape of that id. The memo is shared by all snapshots with the same shapes and
+    by all threads. It is replaced whole: a race of two threads costs double work and nothing else.
+    """
+
+    __slots__ = ("_memo", "shapes", "taints")
+
+    def __init__(self, shapes: tuple[Shape, ...] = (), previous: "Shapes | None" = None) -> None:
+        """previous has the first of these shapes; its tables are extended as they are needed."""
+        self.shapes = shapes
+        self.taints: tuple[Taint, ...] = tuple(
+            dict.fromkeys(taint for shape in shapes for taint in shape.taints)
+        )
+        self._memo: _Memo = (
+            _Memo(previous._memo.tables, previous._memo.reasons) if previous else _Memo()
+        )
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    def __getitem__(self, shape_id: ShapeId) -> Shape:
+        return self.shapes[shape_id - 1]
+
+    def verdicts(self, pod: Pod, runtime_class: RuntimeClass | None, policy: Policy) -> Verdicts:
+        """The verdict of every shape for this pod and class; from any thread."""
+        needs = pod.needs
+        key = (runtime_class, needs, policy)
+        table = self._memo.by_pod.get(key)
+        if table is None:
+            table = self._table(needs, runtime_class, policy)
+            if needs.is_small:
+                remembered = self._memo.by_pod
+                if len(remembered) >= MAX_REMEMBERED_PODS:
+                    remembered.clear()
+                remembered[key] = table
+        return table
+
+    def _table(
+        self, needs: PodNeeds, runtime_class: RuntimeClass | None, policy: Policy
+    ) -> Verdicts:
+        """Pods share a table when their tolerations tolerate the same of the existing taints."""
+        requirements = Requirements.of(needs, runtime_class, policy)
+        if requirements.of_all is not None:
+            return Verdicts.uniform(len(self.shapes) + 1, requirements.of_all)
+        tolerates = requirements.tolerations.tolerates
+        tolerated = frozenset(taint for taint in self.taints if tolerates(taint))
+        # No check of a single node looks at these fields.
+        shared = needs._replace(node_selector=(), tolerations=(), uses=None)
+        key = (runtime_class, tolerated, shared, policy)
+        table = self._memo.tables.get(key, NO_SHAPES)
+        if len(table.codes) <= len(self.shapes):
+            table = extended(table, self.shapes, requirements.mismatch)
+            self._memo = self._memo.with_table(key, table)
+        return table
+
+
+#: How many reasons of an answer have details; the others take their plain form, since
+#: kube-scheduler cuts its event at 1,024 characters.
+MAX_DETAILS: Final = 8
+
+
+class RefusalGroup(NamedTuple):
+    """The nodes that are refused with one text; codes are the verdict codes with this text."""
+
+    text: str
+    codes: tuple[VerdictCode, ...]
+    size: int
+
+    def joined(self, other: "RefusalGroup | None") -> "RefusalGroup":
+        if other is None:
+            return self
+        return RefusalGroup(self.text, self.codes + other.codes, self.size + other.size)
+
+
+class Refusals(NamedTuple):
+    """The refusals of an answer by text, and the number of nodes by short code."""
+
+    groups: tuple[RefusalGroup, ...]
+    counts: Mapping[Code, int]
+
+
+def group_refusals(verdicts: Verdicts) -> Refusals:
+    """Give each refused node its text: details for the MAX_DETAILS most frequent, then by text."""
+    groups: dict[str, RefusalGroup] = {}
+    counts: dict[Code, int] = {}
+    for code, (reason, count) in enumerate(zip(verdicts.reasons, verdicts.sizes(), strict=True)):
+        if reason is not None and count:
+            group = RefusalGroup(reason.text, (VerdictCode(code),), count)
+            groups[reason.text] = group.joined(groups.get(reason.text))
+            counts[reason.code] = counts.get(reason.code, 0) + count
+    if len(groups) > MAX_DETAILS:
+        detailed = (each for each in verdicts.reasons if each is not None and each.is_detailed)
+        plain = {each.text: each.plain for each in detailed if each.text in groups}
+        ranked = sorted(plain, key=lambda text: (-groups[text].size, text))
+        for text in ranked[MAX_DETAILS:]:
+            folded, short = groups.pop(text), plain[text]
+            groups[short] = folded._replace(text=short).joined(groups.get(short))
+    return Refusals(tuple(groups.values()), counts)

@@ -1,0 +1,276 @@
+"""Bodies of requests: their limits, their Pod and whole Nodes; and small JSON documents."""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final, TypeVar
+
+import orjson
+from msgspec import Raw
+
+from extender.kubernetes.decoder import DecodeError, decode
+from extender.kubernetes.explained_pods import uses_in
+from extender.kubernetes.nodes import NodeReader, RawNode
+from extender.kubernetes.pods import RawPod, pod_of
+from extender.model.errors import BadRequestError, TooLargeError
+from extender.model.names import NameRun
+from extender.model.objects import Node, Pod
+
+T = TypeVar("T")
+
+Chunks = Sequence[bytes | memoryview]
+
+NULL: Final = Raw(b"null")
+
+#: Names in one request: six times as many as the largest cluster known has.
+MAX_NAMES: Final = 1_000_000
+
+#: JSON that kube-scheduler would not write like that: its bytes, decoded in one piece in 0.1 s, and
+#: its values. People and tests write it. A Node of 10 KB has 400 values.
+MAX_OTHER_BYTES: Final = 8 * 2**20
+MAX_OTHER_VALUES: Final = 400_000
+
+#: The JSON of a Pod or Node: etcd stores no object of more than 1.5 MiB.
+MAX_OBJECT_BYTES: Final = 2 * 2**20
+
+#: The values in a Pod: managedFields has 15 bytes a value. So many are decoded in 0.1 s.
+MAX_POD_VALUES: Final = 100_000
+
+#: How the JSON of a name that ends with a quote and a comma ends: the beginning of a separator.
+_DOUBTFUL: Final = b'\\","'
+
+
+def run_of(names: Sequence[str]) -> NameRun:
+    """A run of names made from any strings: the content of their JSON array.
+
+    No JSON string holds an unescaped quote, so the separator can't occur within one, nor begin in
+    one, as long as none ends with a quote and a comma: of such a name the comma is escaped too.
+    """
+    dumped = orjson.dumps(names)
+    if b"\\" in dumped and _DOUBTFUL in dumped:  # the first search is ten times as fast
+        return NameRun.of([_unambiguous(name) for name in names])
+    return NameRun.known(dumped, 2, max(2, len(dumped) - 2), len(names))
+
+
+def _unambiguous(name: str) -> bytes:
+    content = orjson.dumps(name)[1:-1]
+    return content[:-1] + b"\\u002c" if name.endswith('",') else content
+
+
+class Key(Enum):
+    """The keys of an object that are read, in lower case, and OTHER, "", for all others.
+
+    As encoding/json reads structs without tags: in any case, and the last of equal keys wins.
+    """
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Key":
+        known = cls._value2member_map_
+        key = known.get(str(value).casefold(), known[""])
+        assert isinstance(key, cls)
+        return key
+
+
+def bound_other(body: bytes) -> None:
+    """Raises BadRequestError for too much JSON that kube-scheduler would not write like that."""
+    if len(body) > MAX_OTHER_BYTES:
+        raise TooLargeError(
+            f"body: over the limit of {MAX_OTHER_BYTES:,} bytes for JSON that is not exactly as"
+            " kube-scheduler writes it: its keys in its order, no blanks, no escapes in names"
+        )
+    bound_values(body, MAX_OTHER_VALUES, "body")
+    if not is_utf8(body):
+        raise BadRequestError("body: not JSON: not UTF-8")
+
+
+def is_utf8(text: bytes) -> bool:
+    """msgspec does not check this in the parts that it skips."""
+    if not text.isascii():
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
+@contextlib.contextmanager
+def refused() -> Iterator[None]:
+    """A DecodeError becomes a BadRequestError."""
+    try:
+        yield
+    except DecodeError as error:
+        raise BadRequestError(str(error)) from None
+
+
+def decode_or_refuse(raw: bytes | Raw, kind: type[T], place: str) -> T:
+    with refused():
+        return decode(raw, kind, place)
+
+
+def bound_values(raw: bytes | Raw, most: int, place: str) -> None:
+    # Every value of a list or an object but the first follows a comma.
+    if len(raw) > most and bytes(raw).count(b",") > most:
+        raise BadRequestError(f"{place}: more than {most:,} values")
+
+
+def bound_pod(raw: bytes | Raw) -> None:
+    """Raises BadRequestError for more bytes or values than any Pod of a cluster can have."""
+    if len(raw) > MAX_OBJECT_BYTES:
+        raise BadRequestError(f"Pod: more than {MAX_OBJECT_BYTES:,} bytes")
+    bound_values(raw, MAX_POD_VALUES, "Pod")
+
+
+def decode_pod(raw: bytes | Raw) -> Pod:
+    if bytes(raw) == b"null":
+        raise BadRequestError("Pod: missing")
+    bound_pod(raw)
+    with refused():
+        return pod_of(decode(raw, RawPod, "Pod"))
+
+
+def with_uses(pod: Pod, text: bytes | Raw) -> Pod:
+    """The pod with the features it uses; text is its JSON. Raises BadRequestError."""
+    with refused():
+        return replace(pod, uses=uses_in(text))
+
+
+def read_pod(text: bytes) -> Pod:
+    """The pod of JSON that nobody has looked at yet. Raises BadRequestError."""
+    if not is_utf8(text):
+        raise BadRequestError("Pod: not JSON: not UTF-8")
+    return decode_pod(text)
+
+
+def encode(document: Mapping[str, object] | Sequence[object]) -> bytes:
+    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
+
+
+#: Nodes in one request: of 3 KB each, which is less than a kubelet writes, they fill the largest
+#: body. So many empty ones are read in 0.2 s.
+MAX_NODES: Final = 20_000
+
+#: Taints, handlers, conditions and pairs of labels of all of a request's Nodes: 7,000 Nodes with 15
+#: conditions and 50 labels. So many are made in 0.8 s.
+MAX_PARTS: Final = 300_000
+
+#: The JSON of the Nodes that are remembered: 6,000 of 10 KB.
+MAX_KNOWN_BYTES: Final = 64 * 2**20
+
+#: Bytes of JSON for each label, taint or handler of a remembered Node; they take twice as much.
+_PART_SIZE: Final = 80
+
+#: A DNS subdomain has no more characters.
+_MAX_NAME: Final = 253
+
+# What kube-scheduler sends: every Node begins with its metadata, and that with the name.
+_OPENING: Final = b'{"metadata":{'
+_OPENING_WITH_NAME: Final = _OPENING + b'"name":"'
+_CLOSING: Final = b"}"
+_BETWEEN: Final = _CLOSING + b"," + _OPENING
+_MARK: Final = b',"Nodes":{"metadata":{},"items":[' + _OPENING
+
+#: The end of such a request's body.
+ITEMS_END: Final = _CLOSING + b']},"NodeNames":null}'
+
+
+@dataclass(frozen=True, slots=True)
+class NodeItems:
+    """The Nodes of a request: each item as it came, and the node decoded from it."""
+
+    raw: Sequence[Raw | bytes]
+    nodes: Sequence[Node]
+
+    @property
+    def count(self) -> int:
+        return len(self.raw)
+
+
+def too_many_nodes() -> BadRequestError:
+    return BadRequestError(f"Nodes.items: more than {MAX_NODES:,} Nodes")
+
+
+class Parts:
+    """Counts what is made of a request's Nodes, and refuses it before it is made."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def read(self, reader: NodeReader, item: bytes | Raw, place: str = "") -> Node:
+        """Raises BadRequestError, DecodeError."""
+        raw = decode(item, RawNode, place)
+        self.count += reader.parts_of(raw)
+        if self.count > MAX_PARTS:
+            raise BadRequestError(
+                f"Nodes.items: more than {MAX_PARTS:,} taints, handlers, conditions, label pairs"
+            )
+        return reader.node_of(raw, place)
+
+
+class SeenNodes:
+    """Reads whole Nodes, and remembers them by their names; safe to use from any thread.
+
+    With more JSON than MAX_KNOWN_BYTES all of them are forgotten; a Node that takes much more
+    memory than its JSON is not remembered.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[bytes, Node]] = {}
+        self._reader = NodeReader()
+
+    def read(self, body: bytes, most: int) -> tuple[NodeItems, int] | None:
+        """The items of a request as kube-scheduler writes it, and the end of the text before them.
+
+        Cut wherever an item may begin, the pieces are the items if each by itself is a JSON object:
+        any other form gives None, and so do items that do not begin among the first `most` bytes.
+        Raises BadRequestError for too many.
+        """
+        mark = body.find(_MARK, 0, most)
+        if mark < 0:
+            return None
+        parts, found, new = Parts(), list[tuple[bytes, Node]](), dict[bytes, tuple[bytes, Node]]()
+        last_end = len(body) - len(ITEMS_END) + len(_CLOSING)
+        end = mark + len(_MARK) - len(_OPENING) - 1
+        while end != last_end:
+            if len(found) == MAX_NODES:
+                raise too_many_nodes()
+            start = end + 1
+            name = _name_at(body, start)
+            known = self._known.get(name)
+            if known is None or not body.startswith(known[0], start):
+                end = body.find(_BETWEEN, start, start + MAX_OBJECT_BYTES) + 1 or last_end
+                before = parts.count
+                known = self._read(body[start:end], parts)
+                if known is None:
+                    return None
+                if _PART_SIZE * (parts.count - before) <= len(known[0]):
+                    new[name] = known
+            end = start + len(known[0])
+            found.append(known)
+            if end != last_end and not body.startswith(_BETWEEN, end - 1):
+                return None
+        if new:
+            self._remember(new)
+        return NodeItems([raw for raw, _ in found], [node for _, node in found]), mark
+
+    def _read(self, item: bytes, parts: Parts) -> tuple[bytes, Node] | None:
+        if len(item) > MAX_OBJECT_BYTES or not is_utf8(item):
+            return None
+        try:
+            return item, parts.read(self._reader, item)
+        except DecodeError:
+            return None
+
+    def _remember(self, new: dict[bytes, tuple[bytes, Node]]) -> None:
+        new.pop(b"", None)
+        known = {**self._known, **new}
+        size = sum(len(raw) for raw, _ in known.values())
+        self._known = known if size <= MAX_KNOWN_BYTES else {}
+
+
+def _name_at(body: bytes, item: int) -> bytes:
+    """The apparent name of the item that begins here; it is used only to find the earlier item."""
+    start = item + len(_OPENING_WITH_NAME)
+    if not body.startswith(_OPENING_WITH_NAME, item):
+        return b""
+    return body[start : max(start, body.find(b'"', start, start + _MAX_NAME + 1))]

@@ -1,0 +1,243 @@
+"""The verbs that kube-scheduler calls: decode → verb → encode; bytes in, bytes out."""
+
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from functools import partial
+from typing import Any, Final
+
+from extender.http.answers import Answer, Request, answer_of
+from extender.http.limits import work
+from extender.model.errors import UndecidedError, not_synced
+from extender.model.names import NameRun
+from extender.model.objects import Pod, RuntimeClass
+from extender.rules.snapshot import Snapshot
+from extender.verbs.bodies import Chunks, NodeItems, with_uses
+from extender.verbs.filter import (
+    Args,
+    FilterResult,
+    decode_args,
+    encode_filter_error,
+    encode_filtered_names,
+    encode_filtered_nodes,
+    encode_passed_all,
+    match_names,
+    match_nodes,
+    names_of,
+    sort_nodes,
+)
+from extender.verbs.outcomes import VerbCounts, class_label
+from extender.verbs.preempt import decode_preemption_args, encode_kept
+from extender.verbs.prioritize import encode_scores
+from extender.verbs.service import Service
+
+_LOG: Final = logging.getLogger(__name__)
+
+#: An answer, and the number of nodes it is about.
+Answered = tuple[Chunks, int]
+
+#: Calls a function where a body of that size is worked on: http.limits.work with the size.
+Do = Callable[..., Awaitable[Any]]
+
+
+#: Answers a body, given in pieces.
+Verb = Callable[[list[bytes], Do], Awaitable[Answered]]
+
+
+class VerbRoute:
+    """The route of a verb: times and counts requests, and answers errors."""
+
+    methods: Final = ("POST",)
+
+    def __init__(self, verb: Verb, times: VerbCounts) -> None:
+        self._verb, self._times = verb, times
+
+    async def __call__(self, request: Request) -> Answer:
+        began = time.perf_counter()
+        try:
+            do: Do = partial(work, request.size)
+            chunks, nodes = await self._verb(request.body, do)
+        except Exception as error:
+            answer = answer_of(error)
+            self._times.failed(answer.status)
+            return answer
+        self._times.succeeded(nodes, time.perf_counter() - began)
+        return Answer(chunks)
+
+
+def joined(pieces: list[bytes]) -> bytes:
+    """The body, whose pieces are dropped: both would be twice the memory."""
+    body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    pieces.clear()
+    return body
+
+
+async def resolve(service: Service, pod: Pod) -> tuple[RuntimeClass | None, Snapshot]:
+    """As Service.look_up, which is needed only for a class that the snapshot lacks."""
+    snapshot = service.source.snapshot
+    known = snapshot.runtime_classes.get(pod.runtime_class_name)
+    if known is not None and snapshot.runtime_classes_synced:
+        return known, snapshot
+    return await service.look_up(pod)
+
+
+def _limits_uses(runtime_class: RuntimeClass | None) -> bool:
+    """Whether the features that the pod uses must be read."""
+    rules = runtime_class.rules if runtime_class else None
+    return rules is not None and bool(rules.unsupported)
+
+
+class FilterVerb:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, pieces: list[bytes], do: Do) -> Answered:
+        service = self._service
+        args: Args = await do(lambda: decode_args(joined(pieces), service.seen_nodes))
+        pod, nodes = args.pod, args.nodes
+        if pod.is_unconstrained:
+            return encode_passed_all(nodes), nodes.count
+        try:
+            runtime_class, snapshot = await resolve(service, pod)
+            if _limits_uses(runtime_class):
+                pod = await do(with_uses, pod, args.text)
+            if isinstance(nodes, NodeItems):
+                described = await do(self._described, pod, runtime_class, snapshot, nodes)
+                return described, nodes.count
+            if not snapshot.nodes_synced:
+                raise not_synced("nodes")
+            result = await do(self._named, pod, runtime_class, snapshot, nodes)
+            if result.leaves_none and not pod.is_bound:
+                result = await self._look_again(result, pod, snapshot, nodes, do)
+            self._note(pod, result)
+            chunks = await do(encode_filtered_names, nodes, result, service.reasons)
+            return chunks, nodes.count
+        except UndecidedError as error:
+            return encode_filter_error(nodes, str(error)), nodes.count
+
+    def _named(
+        self, pod: Pod, runtime_class: RuntimeClass | None, snapshot: Snapshot, names: NameRun
+    ) -> FilterResult:
+        policy = self._service.policy
+        return sort_nodes(match_names(pod, runtime_class, snapshot, names, policy))
+
+    def _described(
+        self, pod: Pod, runtime_class: RuntimeClass | None, snapshot: Snapshot, nodes: NodeItems
+    ) -> Chunks:
+        service, suspects = self._service, snapshot.suspects
+        result = sort_nodes(match_nodes(pod, runtime_class, nodes.nodes, service.policy, suspects))
+        self._note(pod, result)
+        return encode_filtered_nodes(nodes, result, service.reasons)
+
+    async def _look_again(
+        self, result: FilterResult, pod: Pod, judged: Snapshot, names: NameRun, do: Do
+    ) -> FilterResult:
+        """Judge a pod that has no node left by newer snapshots, until one leaves it a node.
+
+        kube-scheduler may have received a node's event before this service. The pod is remembered
+        first and judged again afterwards: a node that begins to match in between is either seen
+        here, or its event finds the pod remembered and requeues it.
+        """
+        service = self._service
+        tried_before = service.refused.refuse(pod)
+        newer = self._newer(pod, judged, result, tried_before)
+        async with aclosing(newer):
+            async for snapshot in newer:
+                runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
+                if runtime_class is None and pod.runtime_class_name:
+                    # The class is gone or not there yet: it is looked up again.
+                    runtime_class, snapshot = await resolve(service, pod)
+                if pod.uses is None and _limits_uses(runtime_class):
+                    # The class has changed; the next attempt judges what the pod uses.
+                    break
+                result = await do(self._named, pod, runtime_class, snapshot, names)
+                if not result.leaves_none:
+                    break
+        return result
+
+    async def _newer(
+        self, pod: Pod, judged: Snapshot, result: FilterResult, tried_before: bool
+    ) -> AsyncGenerator[Snapshot, None]:
+        """Newer snapshots; they are waited for only where a node could make a difference."""
+        service = self._service
+        if result.depends_on_nodes and service.node_events is not None:
+            events = service.node_events(judged, tried_before=tried_before, group=pod.group)
+            async with aclosing(events):
+                async for snapshot in events:
+                    yield snapshot
+        elif service.source.snapshot is not judged:
+            yield service.source.snapshot
+
+    def _note(self, pod: Pod, result: FilterResult) -> None:
+        """Count refusals, and remember a pod without a node; one that is bound has its node."""
+        if pod.is_bound:
+            return
+        service, leaves_none = self._service, result.leaves_none
+        if leaves_none:
+            service.refused.refuse(pod, result.why)
+            _LOG.debug(
+                "pod left without a node",
+                extra={
+                    "pod": f"{pod.namespace}/{pod.name}",
+                    "runtimeclass": pod.runtime_class_name,
+                    "nodes": len(result.groups),
+                    "reasons": [f"{size} {text}" for size, text in result.why],
+                },
+            )
+        else:
+            service.refused.admit(pod)
+        if result.reasons:
+            label = class_label(pod.runtime_class_name, service.source.snapshot.runtime_classes)
+            service.metrics.rejections.add(label, result.reasons, left_none=leaves_none)
+
+
+class PrioritizeVerb:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, pieces: list[bytes], do: Do) -> Answered:
+        def answer() -> Answered:
+            args = decode_args(joined(pieces), self._service.seen_nodes)
+            return self.scored(args), args.nodes.count
+
+        answered: Answered = await do(answer)
+        return answered
+
+    def scored(self, args: Args) -> Chunks:
+        """A missing class is not looked up: the filter has done that."""
+        nodes, preferences = args.nodes, self._service.preferences
+        snapshot = self._service.source.snapshot
+        names = nodes if isinstance(nodes, NameRun) else names_of(nodes)
+        if not snapshot.runtime_classes_synced:
+            return encode_scores(names, None)
+        own = snapshot.runtime_classes.get(args.pod.runtime_class_name)
+        if isinstance(nodes, NameRun):
+            scores = preferences.scores(own, snapshot, nodes)
+        else:
+            scores = preferences.scores_of_nodes(own, snapshot, nodes.nodes)
+        return encode_scores(names, scores.above_lowest)
+
+
+class PreemptVerb:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, pieces: list[bytes], do: Do) -> Answered:
+        service = self._service
+        args = await do(lambda: decode_preemption_args(joined(pieces)))
+        pod = args.pod
+        if pod.is_unconstrained:
+            unchanged: Answered = await do(encode_kept, args, None)
+            return unchanged
+        runtime_class, snapshot = await resolve(service, pod)
+        if _limits_uses(runtime_class):
+            pod = await do(with_uses, pod, args.text)
+        if not snapshot.nodes_synced:
+            raise not_synced("nodes")
+
+        def keeps(names: NameRun) -> bytes:
+            return match_names(pod, runtime_class, snapshot, names, service.policy).passes
+
+        answered: Answered = await do(encode_kept, args, keeps)
+        return answered

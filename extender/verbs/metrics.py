@@ -1,0 +1,298 @@
+"""What Prometheus sees. Names and labels are those of the interface; none grows with requests."""
+
+import platform
+from collections import Counter as Count
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Final
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+)
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from extender import __version__
+from extender.model.using_objects import Wait
+from extender.rules.class_nodes import Support
+from extender.rules.node_checks import Policy
+from extender.rules.pod_state import Placement, PodGroup, PodUse, State, Usage, wait_of
+from extender.rules.snapshot import Snapshot
+from extender.rules.suspects import suspect_nodes
+from extender.verbs.outcomes import NONE, RefusedPods, Rejections, VerbCounts, class_label
+
+_PREFIX: Final = "runtimeclass_extender"
+
+# A _created series beside each counter would double the series and answer no question.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+# 250 µs to 5 s, the time kube-scheduler waits by default.
+_SECONDS: Final = (
+    *(0.00025, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06),
+    *(0.125, 0.25, 0.5, 1.0, 2.0, 5.0),
+)
+_NODES: Final = (1, 10, 100, 500, 1000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000)
+
+
+#: A RuntimeClass that exists, <none> or <unknown>; a reason's code.
+_REJECTED: Final = ("runtimeclass", "reason")
+
+
+class Metrics:
+    """The metrics of one process, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        registry = self.registry
+
+        def counter(name: str, about: str, *labels: str) -> Counter:
+            return Counter(f"{_PREFIX}_{name}", about, labels, registry=registry)
+
+        def gauge(name: str, about: str, *labels: str) -> Gauge:
+            return Gauge(f"{_PREFIX}_{name}", about, labels, registry=registry)
+
+        def histogram(name: str, about: str, bounds: Sequence[float]) -> Histogram:
+            return Histogram(
+                f"{_PREFIX}_{name}", about, ["verb"], registry=registry, buckets=bounds
+            )
+
+        self._requests = counter("requests_total", "Requests answered.", "verb", "code")
+        self._seconds = histogram(
+            "request_duration_seconds",
+            "Time from the complete request to the answer handed to the server.",
+            _SECONDS,
+        )
+        self._nodes = histogram("request_nodes", "Nodes in one request.", _NODES)
+        nodes = counter(
+            "nodes_rejected_total",
+            "Nodes refused, by RuntimeClass and reason; counts attempts.",
+            *_REJECTED,
+        )
+        pods = counter(
+            "pods_rejected_total",
+            "Filter calls that left no node, by RuntimeClass and the reason with most nodes.",
+            *_REJECTED,
+        )
+        self.rejections = Rejections(lru_cache(nodes.labels), pods.labels)
+        self._watch_events = counter("watch_events_total", "Watch events received.", "kind", "type")
+        self._watch_restarts = counter(
+            "watch_restarts_total", "Watches that ended and were started again.", "kind", "reason"
+        )
+        self.requeued_pods = counter(
+            "requeued_pods_total", "Pending pods annotated so that kube-scheduler tries them again."
+        )
+        self.last_contact = gauge(
+            "cache_last_contact_timestamp_seconds",
+            "Time of the last contact with the source of the cache.",
+            "kind",
+        )
+        self.admission_requests = counter(
+            "admission_requests_total", "Admission reviews answered.", "operation", "outcome"
+        )
+        build = gauge("build_info", "Always 1; the labels name the versions.", "version", "python")
+        build.labels(__version__, platform.python_version()).set(1)
+
+    def event(self, kind: str, type: str) -> None:
+        """Count a watch event; the labels are from fixed sets."""
+        self._watch_events.labels(kind, type).inc()
+
+    def restart(self, kind: str, reason: str) -> None:
+        """Count the end of a watch."""
+        self._watch_restarts.labels(kind, reason).inc()
+
+    def of_verb(self, verb: str) -> VerbCounts:
+        """The counts of a verb whose requests are about nodes."""
+        return VerbCounts(*self._counts(verb), self._nodes.labels(verb))
+
+    def of_review(self, operation: str) -> VerbCounts:
+        """The counts of the webhook's reviews, whose own counter has failed ones as well."""
+        failed = self.admission_requests.labels(operation, "error")
+        return VerbCounts(*self._counts(operation), on_failure=failed.inc)
+
+    def _counts(self, verb: str) -> tuple[Callable[[str], Counter], Histogram]:
+        codes = lru_cache(partial(self._requests.labels, verb))
+        codes("200")
+        return codes, self._seconds.labels(verb)
+
+    def refused_early(self, status: int) -> None:
+        """Count a request that reached no verb."""
+        self._requests.labels(NONE, str(int(status))).inc()
+
+
+def _family(name: str, about: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{_PREFIX}_{name}", about, labels=labels)
+
+
+class RefusedPodsCollector(Collector):
+    def __init__(self, refused: RefusedPods, snapshot: Callable[[], Snapshot]) -> None:
+        self._refused = refused
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        family = _family(
+            "refused_pods",
+            "Distinct pods left without a node in the last 10 minutes.",
+            "runtimeclass",
+        )
+        known = self._snapshot().runtime_classes
+        labels = (class_label(pod.runtime_class, known) for pod in self._refused.pods())
+        for label, count in Count(labels).items():
+            family.add_metric([label], count)
+        yield family
+
+
+class CacheCollector(Collector):
+    """Gauges about the cache, read off the snapshot at each scrape.
+
+    nodes: whether Nodes are followed at all.
+    """
+
+    def __init__(self, snapshot: Callable[[], Snapshot], *, nodes: bool = True) -> None:
+        self._snapshot = snapshot
+        self._nodes = nodes
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        snapshot = self._snapshot()
+        synced = _family("cache_synced", "1 once all objects of the kind are known.", "kind")
+        objects = _family("cache_objects", "Objects of the kind in the cache.", "kind")
+        classes = len(snapshot.runtime_classes)
+        kinds = [("RuntimeClass", snapshot.runtime_classes_synced, classes)]
+        if self._nodes:
+            kinds.append(("Node", snapshot.nodes_synced, len(snapshot.nodes)))
+        for kind, is_synced, count in kinds:
+            synced.add_metric([kind], float(is_synced))
+            objects.add_metric([kind], count)
+        yield synced
+        yield objects
+        yield GaugeMetricFamily(
+            f"{_PREFIX}_runtimeclasses",
+            "RuntimeClasses in the cluster.",
+            value=classes,
+        )
+        handlers = _family(
+            "runtimeclass_info",
+            "1 for each RuntimeClass; maps the handler in the kubelet's metrics to the class.",
+            "runtimeclass",
+            "runtime_handler",
+        )
+        for each in snapshot.runtime_classes.values():
+            handlers.add_metric([each.name, each.handler], 1)
+        yield handlers
+
+
+class SupportCollector(Collector):
+    """Gauges of which nodes support which RuntimeClasses; silent until all nodes are known."""
+
+    def __init__(self, support: Support, snapshot: Callable[[], Snapshot]) -> None:
+        self._support = support
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        snapshot = self._snapshot()
+        per_class = _family(
+            "runtimeclass_nodes", "Nodes that match the RuntimeClass.", "runtimeclass"
+        )
+        per_count = _family(
+            "node_runtimeclasses", "Nodes that support this number of RuntimeClasses.", "count"
+        )
+        suspects = _family(
+            "suspect_nodes",
+            "Nodes that match the RuntimeClass and whose handler failed to start pods.",
+            "runtimeclass",
+        )
+        if snapshot.is_synced:
+            counts = self._support.counts(snapshot)
+            failing = suspect_nodes(snapshot.suspects, snapshot, self._support)
+            for name, nodes in counts.nodes.items():
+                per_class.add_metric([name], nodes)
+                suspects.add_metric([name], failing.get(name, 0))
+            for count, nodes in sorted(counts.by_count.items()):
+                per_count.add_metric([str(count)], nodes)
+        yield per_class
+        yield per_count
+        yield suspects
+
+
+#: Resources whose sums are shown though no RuntimeClass names them.
+_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+
+
+class PodsCollector(Collector):
+    """Gauges of the pods of each RuntimeClass and their overhead, worked out at a scrape.
+
+    Silent until all are known. A group of pods is judged anew only by another snapshot.
+    """
+
+    def __init__(
+        self,
+        groups: Callable[[], Mapping[PodGroup, int] | None],
+        snapshot: Callable[[], Snapshot],
+        policy: Policy,
+    ) -> None:
+        self._groups = groups
+        self._snapshot = snapshot
+        self._policy = policy
+        self._judged_by: Snapshot | None = None
+        self._states: dict[PodGroup, State] = {}
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        pods = _family(
+            "pods",
+            "Pods of the RuntimeClass that have not ended, by state.",
+            "runtimeclass",
+            "state",
+        )
+        overhead = _family(
+            "overhead",
+            "Overhead of the pods that have a node: cores, bytes, or a count.",
+            "runtimeclass",
+            "resource",
+        )
+        waiting = _family(
+            "pending_pods",
+            "Pods without a node, by what kube-scheduler said that they wait for.",
+            "runtimeclass",
+            "why",
+        )
+        groups, snapshot = self._groups(), self._snapshot()
+        if groups is not None and snapshot.is_synced:
+            usage = self._usage(groups, snapshot)
+            known = snapshot.runtime_classes
+            # A pod's author may name any resource, and any class.
+            resources = _RESOURCES.union(*(each.overhead for each in known.values()))
+            by_label = {name: PodUse() for name in known}
+            for name, use in usage.by_class.items():
+                by_label.setdefault(class_label(name, known), PodUse()).add(use)
+            for label, use in sorted(by_label.items()):
+                for state in State:
+                    pods.add_metric([label, state.value], use.states[state])
+                for wait in (Wait.RUNTIME_CLASS, Wait.RESOURCES, Wait.OTHER):
+                    waiting.add_metric([label, wait.value], use.waits[wait])
+                for resource, amount in sorted(use.overhead.items()):
+                    if resource in resources:
+                        overhead.add_metric([label, resource], amount / 10**9)
+        yield pods
+        yield overhead
+        yield waiting
+
+    def _usage(self, groups: Mapping[PodGroup, int], snapshot: Snapshot) -> Usage:
+        if self._judged_by is not snapshot or len(self._states) > 2 * len(groups) + _FEW_GROUPS:
+            self._judged_by, self._states = snapshot, {}
+        usage, placement = Usage(), Placement(snapshot, self._policy)
+        for group, number in groups.items():
+            example = group.example
+            state = self._states.get(group)
+            if state is None:
+                state = self._states[group] = placement.judge(example)[0]
+            runtime_class = snapshot.runtime_classes.get(example.runtime_class_name)
+            usage.count(example, state, number, wait_of(example, runtime_class))
+        return usage
+
+
+#: How many more verdicts are kept than there are groups.
+_FEW_GROUPS: Final = 1024

@@ -1,0 +1,176 @@
+"""Everything that the routes use, and the look-up of a pod's RuntimeClass."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol
+
+from extender.http.health import Health
+from extender.kubernetes.namespaces import NamespaceRules
+from extender.kubernetes.versions import Version
+from extender.model.errors import BadRequestError
+from extender.model.objects import Node, Pod, RuntimeClass
+from extender.model.using_objects import WaitingPods
+from extender.rules.class_nodes import Support
+from extender.rules.node_checks import Policy
+from extender.rules.resource_fit import PodsBeside
+from extender.rules.snapshot import (
+    RuntimeClassLookup,
+    Snapshot,
+    SnapshotSource,
+    find_class,
+    no_lookup,
+)
+from extender.verbs.bodies import SeenNodes
+from extender.verbs.filter import Reasons
+from extender.verbs.metrics import Metrics
+from extender.verbs.outcomes import RefusedPods
+from extender.verbs.prioritize import Preferences
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+
+class Turn:
+    """Held by the one thread that makes a page; several would slow the event loop."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def taken_by(self, app: "WSGIApplication") -> "WSGIApplication":
+        """The application, which answers one request at a time."""
+
+        def answer(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
+            with self._lock:
+                return app(environ, start)
+
+        return answer
+
+    @contextlib.contextmanager
+    def released(self) -> Iterator[None]:
+        """Release the turn while this page waits, for example for the API server."""
+        self._lock.release()
+        try:
+            yield
+        finally:
+            self._lock.acquire()
+
+
+#: Threads that wait for the API server, which is asked about ten classes at most at a time.
+_LOOKUP_THREADS: Final = 10
+
+#: Finds a pod by its namespace and name, with its affinity and overhead; None when there is none.
+#: Raises UndecidedError when the API server does not answer.
+PodLookup = Callable[[str, str], Pod | None]
+
+
+#: Finds a node with all its taints; None where there is none, or it is not known.
+NodeLookup = Callable[[str], Node | None]
+
+
+#: Reads the pods of a text that was pasted into a form, YAML or JSON: one at least, by the names of
+#: the objects that hold them. Answers warnings about the text too. Raises BadRequestError.
+PodReader = Callable[[bytes], tuple[Mapping[str, Pod], Sequence[str]]]
+
+
+def no_text_read(text: bytes) -> tuple[Mapping[str, Pod], Sequence[str]]:
+    raise BadRequestError("no pod can be read here")
+
+
+class NodeEvents(Protocol):
+    """Snapshots newer than the one judged, as they come, until waiting is not worth it.
+
+    tried_before: the pod was refused before, so an event made kube-scheduler try it again.
+    """
+
+    def __call__(
+        self, judged: Snapshot, *, tried_before: bool, group: str = ""
+    ) -> AsyncGenerator[Snapshot, None]: ...
+
+
+@dataclass(frozen=True)
+class Service:
+    """Everything a route may use, made once by the server.
+
+    known_pods returns the NAMESPACE/NAME of each pod in the manifests, to suggest one for a
+    misspelt name. rules_of_namespace and kubernetes_version, which ask the API server, answer None
+    where they are not known, waiting_pods where pods are not followed. node_events is None with
+    manifests. pages: whether browsers get pages; pool_labels are the keys of --pool-label. origin
+    and age: where the state comes from, and the seconds since it was known to be new.
+    """
+
+    source: SnapshotSource
+    metrics: Metrics
+    health: Health
+    refused: RefusedPods
+    policy: Policy = field(default_factory=Policy)
+    reasons: Reasons = Reasons.ALWAYS
+    lookup: RuntimeClassLookup = no_lookup
+    find_pod: PodLookup = lambda namespace, name: None
+    find_node: NodeLookup = lambda name: None
+    known_pods: Callable[[], Collection[str]] = lambda: ()
+    rules_of_namespace: Callable[[str], NamespaceRules | None] = lambda _: None
+    kubernetes_version: Callable[[], Version | None] = lambda: None
+    waiting_pods: Callable[[], WaitingPods | None] = lambda: None
+    pods_beside: PodsBeside = lambda _: ()
+    node_events: NodeEvents | None = None
+    serve_metrics: bool = True
+    read_pods: PodReader = no_text_read
+    pages: bool = True
+    origin: str = ""
+    age: Callable[[], float] = lambda: 0.0
+    pool_labels: Sequence[str] = ()
+
+    @cached_property
+    def seen_nodes(self) -> SeenNodes:
+        return SeenNodes()
+
+    @cached_property
+    def preferences(self) -> Preferences:
+        return Preferences(self.policy.handler_check)
+
+    @cached_property
+    def support(self) -> Support:
+        return Support(self.policy.handler_check)
+
+    @cached_property
+    def turn(self) -> Turn:
+        return Turn()
+
+    @cached_property
+    def _lookups(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(_LOOKUP_THREADS, "lookup")
+
+    async def look_up(self, pod: Pod) -> tuple[RuntimeClass | None, Snapshot]:
+        """As resolve_waiting, but the event loop does not wait for the API server."""
+        snapshot, name = self.source.snapshot, pod.runtime_class_name
+        is_known = not name or name in snapshot.runtime_classes
+        if is_known or self.lookup is no_lookup or not snapshot.runtime_classes_synced:
+            return self.resolve_waiting(pod)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._lookups, self.resolve_waiting, pod)
+
+    def resolve_waiting(self, pod: Pod) -> tuple[RuntimeClass | None, Snapshot]:
+        """The class that the pod names, and the snapshot to judge nodes by.
+
+        Waits for the API server where it has to be asked. A class that had to be looked up is only
+        in a newer snapshot, which also has the node labels that it asks for. Raises UndecidedError
+        while the classes are not synced.
+        """
+        snapshot = self.source.snapshot
+        runtime_class = find_class(pod.runtime_class_name, snapshot, self.lookup)
+        if runtime_class is None or pod.runtime_class_name in snapshot.runtime_classes:
+            return runtime_class, snapshot
+        return runtime_class, self.source.snapshot

@@ -1,0 +1,90 @@
+"""By the control plane's version nodes must declare what a pod needs, or not: explain, check -f."""
+
+import json
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.apiserver import NODES, FakeApiServer, node, pod
+from tests.processes import ready, run
+
+UNDECLARED = "0/1 nodes are available: 1 node(s) didn't match Pod's required features."
+
+#: hostNetwork with hostUsers: false needs UserNamespacesHostNetworkSupport.
+NEEDY = pod("web", hostNetwork=True, hostUsers=False)
+
+
+@pytest.fixture
+def cluster(cluster: FakeApiServer) -> FakeApiServer:
+    handler = {"name": "", "features": {"userNamespaces": True}}
+    cluster.put(NODES, node("n", runtimeHandlers=[handler]))
+    cluster.scripts["/api/v1/namespaces/default/pods/web"] = deque([{"json": NEEDY}] * 9)
+    return cluster
+
+
+def tells(cluster: FakeApiServer, *answers: Any) -> None:
+    cluster.scripts["/version"] = deque(answers)
+
+
+def explained(*flags: str) -> tuple[int, str]:
+    result = run("explain", "default/web", "-o", "json", *flags)
+    assert result.stderr == ""
+    return result.returncode, json.loads(result.stdout)["summary"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "fits"),
+    [
+        pytest.param({"json": {"gitVersion": "v1.36.2-gke.1"}}, False, id="1.36"),
+        pytest.param({"json": {"gitVersion": "v1.35.9"}}, True, id="1.35"),
+        pytest.param({"json": {"gitVersion": "new"}}, True, id="no version"),
+        pytest.param({"json": []}, True, id="no object"),
+        pytest.param({"json": {}, "status": 403}, True, id="forbidden"),
+    ],
+)
+def test_the_api_server_is_asked_for_its_version(
+    answer: Any, fits: bool, cluster: FakeApiServer, config: str
+) -> None:
+    tells(cluster, answer, answer)
+    code, summary = explained("--kubeconfig", config)
+    assert (code, summary) == ((0, "1/1 nodes are available.") if fits else (1, UNDECLARED))
+
+
+def test_the_flag_counts_more_than_the_api_server(cluster: FakeApiServer, config: str) -> None:
+    tells(cluster, {"json": {"gitVersion": "v1.35.1"}})
+    assert explained("--kubeconfig", config, "--kubernetes-version=1.37") == (1, UNDECLARED)
+    assert "/version" not in [each.path for each in cluster.requests]
+
+
+def test_a_pod_that_needs_no_such_feature_costs_no_question(
+    cluster: FakeApiServer, config: str
+) -> None:
+    cluster.scripts["/api/v1/namespaces/default/pods/web"] = deque([{"json": pod("web")}])
+    assert explained("--kubeconfig", config)[0] == 0
+    assert "/version" not in [each.path for each in cluster.requests]
+
+
+def test_the_endpoint_says_the_same(cluster: FakeApiServer, config: str) -> None:
+    tells(cluster, *({"json": {"gitVersion": "v1.37.0"}} for _ in range(2)))
+    with ready("serve", "--kubeconfig", config) as server:
+        by_name = server.request("GET", "/explain?pod=default/web")[1]
+        by_body = server.request("POST", "/explain", json.dumps({"Pod": NEEDY}).encode())[1]
+    assert json.loads(by_name)["summary"] == json.loads(by_body)["summary"] == UNDECLARED
+
+
+@pytest.mark.parametrize(("version", "code"), [("v1.35.9", 0), ("v1.37.1", 1)])
+@pytest.mark.parametrize("by_flag", [True, False], ids=["flag", "API server"])
+def test_a_file_is_checked_by_the_version_too(
+    by_flag: bool, version: str, code: int, cluster: FakeApiServer, config: str, tmp_path: Path
+) -> None:
+    tells(cluster, {"json": {"gitVersion": "v1.36.0" if by_flag else version}})
+    file = tmp_path / "pod.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", **NEEDY}))
+    flags = [f"--kubernetes-version={version}"] if by_flag else []
+    result = run("check", "-f", str(file), "--kubeconfig", config, "-ojson", *flags)
+    assert result.returncode == code, result.stderr
+    assert ("/version" in [each.path for each in cluster.requests]) is not by_flag
+    checks = [each["code"] for each in json.loads(result.stdout)["findings"]]
+    assert checks == ([] if code == 0 else ["feature"])

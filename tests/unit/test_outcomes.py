@@ -1,0 +1,63 @@
+"""The pods that were left without a node: which are remembered, what of them, and how long."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.model.objects import Pod
+from extender.model.pod_needs import MAX_FEW, Toleration
+from extender.verbs import outcomes
+from extender.verbs.outcomes import FORGET_SECONDS, MAX_NAME, MAX_TOLD, RefusedPods
+from tests.clocks import Clock
+
+POD = Pod("default", "web", "u", "kata")
+
+
+@pytest.mark.parametrize("field", ["namespace", "name", "uid", "runtime_class_name"])
+def test_a_pod_of_names_that_no_object_can_have_is_not_remembered(field: str) -> None:
+    for size in (MAX_NAME, MAX_NAME + 1):
+        changed: dict[str, Any] = {field: "x" * size}
+        refused, pod = RefusedPods(Clock()), replace(POD, **changed)
+        assert [refused.refuse(pod), refused.refuse(pod)] == [False, size == MAX_NAME]
+        assert len(refused) == (size == MAX_NAME)
+
+
+def test_a_member_of_a_group_that_has_just_passed_is_not_remembered() -> None:
+    refused, member = RefusedPods(Clock()), replace(POD, group="train")
+    refused.admit(member)
+    assert not refused.refuse(member)
+    assert not refused.pods()
+
+
+def test_a_refusal_is_forgotten_once_it_is_older_than_ten_minutes() -> None:
+    clock = Clock()
+    refused = RefusedPods(clock)
+    refused.refuse(POD)
+    clock.now += FORGET_SECONDS
+    assert len(refused.pods()) == 1
+    clock.now += 1
+    assert len(refused.pods()) == 0
+
+
+def test_reasons_are_kept_of_the_pods_that_were_refused_last() -> None:
+    refused = RefusedPods(Clock())
+    for number in range(MAX_TOLD + 1):
+        refused.refuse(replace(POD, uid=str(number)), ((number, "text"),))
+    assert [refused.reasons(str(number)) for number in (0, 1)] == [(), ((1, "text"),)]
+
+
+def test_small_needs_are_kept_and_shared_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcomes, "_MAX_SHARED", 1)
+    long = replace(POD, tolerations=(Toleration("t", "Exists"),) * (MAX_FEW + 1))
+    other = replace(POD, node_selector={"a": "b"})
+    for pods, kept in (([long, POD], [False, True]), ([POD, other, POD], [True, False, True])):
+        refused = RefusedPods(Clock(), keep_needs=True)
+        for number, pod in enumerate(pods):
+            refused.refuse(replace(pod, uid=str(number)))
+        needs = [each.needs for each in refused.pods()]
+        assert [each is not None for each in needs] == kept
+        assert len({id(each) for each in needs if each}) == 1
+    refused = RefusedPods(Clock())
+    refused.refuse(POD)
+    assert refused.pods()[0].needs is None
