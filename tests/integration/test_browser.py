@@ -23,7 +23,8 @@ def chrome() -> Iterator[Chrome]:
 
 
 def shows(chrome: Chrome, text: str) -> bool:
-    return text in chrome.find_element(By.TAG_NAME, "body").text
+    # Found and read in one step: between two the browser may go to another page.
+    return text in str(script(chrome, "return document.body?.innerText ?? ''"))
 
 
 def wait_for(chrome: Chrome, text: str) -> None:
