@@ -205,17 +205,13 @@ class ClusterReader:
         return {f"{pod.namespace}/{pod.name}": pod for pod in pods}
 
     def pods(self, namespace: str = "", *, pending: bool = False) -> Iterator[FoundPod]:
-        """Each pod that has not finished once; pending: only those without a node."""
+        """Each pod that has not finished; pending: only those without a node."""
         kind = kinds.pods_of(namespace)
-        # A list that begins again gives some pods twice; the hashes of 100,000 take 10 MB.
-        seen = set[int]()
         for raw in self.objects(kind, _WAITING if pending else _ALIVE):
             pod = placed_pod_of(_read(decode, raw, RawPod))
-            key = hash((pod.namespace, pod.name))
-            if key in seen or pod.finished or (pending and pod.node):
-                continue
-            seen.add(key)
-            yield FoundPod(pod, partial(_read, explained_pod, raw), partial(_read, load_of, raw))
+            if not (pod.finished or (pending and pod.node)):
+                explained, load = partial(_read, explained_pod, raw), partial(_read, load_of, raw)
+                yield FoundPod(pod, explained, load)
 
     def workloads(self) -> Iterator[Workload]:
         for kind in WORKLOADS:
@@ -232,7 +228,6 @@ class ClusterReader:
                     raise self._read_error(kind.path, error) from None
 
     def subjects(self) -> Iterator[tuple[str, Raw]]:
-        """Some twice, where a list begins again."""
         for kind in (kinds.PODS, *WORKLOADS):
             for raw in self.objects(kind, _ALIVE if kind is kinds.PODS else ""):
                 yield kind.name, raw
@@ -264,17 +259,13 @@ class ClusterReader:
             yield from tried[name] if name in tried else self._loads(_on(name), most)
 
     def _loads(self, selector: str, most: int) -> Iterator[PodLoad]:
-        # A list that begins again gives some pods twice.
-        seen = set[int]()
         try:
             for count, raw in enumerate(self.objects(kinds.PODS, selector)):
                 if count >= most:
                     raise UncountedError(f"more than {most:,} pods would have to be read")
                 found = load_of(raw)
-                if found is None or (key := hash((found.namespace, found.name))) in seen:
-                    continue
-                seen.add(key)
-                yield found
+                if found is not None:
+                    yield found
         except (DecodeError, ReadError) as error:
             raise UncountedError(str(error)) from None
 
@@ -295,7 +286,7 @@ class ClusterReader:
             return None
 
     def objects(self, kind: kinds.Kind, selector: str = "") -> Iterator[Raw]:
-        """All objects of a kind that a field selector has; where the list begins again, twice."""
+        """All objects of a kind that a field selector has."""
         query = {"fieldSelector": selector} if selector else {}
         try:
             yield from listed(self._connection, kind, query, self._silence)

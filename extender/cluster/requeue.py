@@ -8,7 +8,6 @@ writes why it found no node into the pod's condition PodScheduled, our reasons t
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -18,8 +17,7 @@ import orjson
 from msgspec import Raw
 
 from extender.cluster.api.connection import ConnectionFaultError, StatusError, listed, whole_body
-from extender.cluster.api.last_contact import DOUBTED_SECONDS, Refusals
-from extender.cluster.api.list_watch import LIST_SILENCE_SECONDS, Backoff, Cause
+from extender.cluster.api.list_watch import LIST_SILENCE_SECONDS, Backoff, Reason
 from extender.cluster.api.objects import Connection
 from extender.cluster.rate_limit import LogLimit, TokenBucket
 from extender.cluster.snapshot_store import SnapshotStore, Swap
@@ -42,14 +40,16 @@ ANNOTATION: Final = "runtimeclass-extender/retry"
 RATE: Final = 20.0
 BURST: Final = 50.0
 
-#: After all remembered pods have been judged, which may take a tenth of a second, the thread rests
-#: this many times as long; the changes that come meanwhile are judged together.
+#: After all remembered pods have been judged, which may take a tenth of a second, this many times
+#: as long passes before the next time; the changes that come meanwhile are judged together.
 _REST: Final = 9.0
 _LONGEST_REST_SECONDS: Final = 10.0
 
-#: The time between two tries of a patch, so that the second refusal is believed, and their number.
-RETRY_SECONDS: Final = DOUBTED_SECONDS
+#: The time between two tries of a patch, and their number; the number of forbidden lists.
+#: kube-apiserver refuses everybody for a moment after its start, until it has read its roles.
+RETRY_SECONDS: Final = 2.0
 _MAX_TRIES: Final = 5
+_MAX_FORBIDDEN: Final = 3
 
 #: Answers below 500 after which another try may help.
 _MAY_PASS: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
@@ -105,18 +105,10 @@ class Requeue:
         self._connection = connection
         self._patched = patched
         self._clock = clock
-        self._next_look = clock()
         self._bucket = TokenBucket(RATE, BURST, clock)
         self._limit = LogLimit(_LOG, clock)
-        self._list_refusals = Refusals(clock)
-        self._patch_refusals = Refusals(clock)
         self._news = threading.Condition()
         self._changes = _Changes()
-        #: The keys of the pods to patch, the first one next.
-        self._waiting: OrderedDict[str, None] = OrderedDict()
-        self._recalled = False
-        self._next_recall = self._next_look
-        self._backoff = Backoff(clock)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="requeue", daemon=True)
         store.subscribe(self.swapped)
@@ -132,23 +124,17 @@ class Requeue:
 
     def swapped(self, swap: Swap) -> None:
         """Note a change; a pod that is refused later is judged by the new snapshot anyway."""
-        if not self._recalled:
-            with self._news:
-                self._news.notify_all()
-        if not len(self._refused):
-            return
         with self._news:
-            self._changes.add(swap)
-            if self._changes:
-                self._news.notify_all()
+            if len(self._refused):
+                self._changes.add(swap)
+            self._news.notify_all()
 
     def _run(self) -> None:
+        step = self._recall
         while not self._stopping.is_set():
             try:
-                if self._recalled or self._clock() < self._next_recall:
-                    self._work()
-                else:
-                    self._recall()
+                step()
+                step = self._work
             except Exception:
                 _LOG.exception("requeueing failed; going on")
                 self._stopping.wait(RETRY_SECONDS)
@@ -157,90 +143,72 @@ class Requeue:
         """Once everything is synced, list the pods that an earlier process has refused."""
         with self._news:
             self._news.wait_for(lambda: self._stopping.is_set() or self._store.snapshot.is_synced)
-        if self._stopping.is_set():
-            return
-        try:
-            for pod in refused_pods(self._connection):
-                self._remember(pod)
-            _LOG.info("waiting pods listed", extra={"remembered": len(self._refused)})
-        except ConnectionFaultError as error:
-            if not self._is_missing("list", error, self._list_refusals):
+        backoff, tries = Backoff(self._clock), 0
+        while not self._stopping.is_set():
+            tries += 1
+            try:
+                fitting = list(filter(self._remember, refused_pods(self._connection)))
+            except ConnectionFaultError as error:
+                if _is_forbidden(error) and tries >= _MAX_FORBIDDEN:
+                    self._tell_missing("list", error)
+                    return
                 text = "waiting pods not listed"
                 self._limit.say(logging.WARNING, "list", text, cause=str(error))
-                self._next_recall = self._clock() + self._backoff.delay(Cause.LISTING)
+                self._stopping.wait(backoff.delay(Reason.UNREACHABLE))
+            else:
+                _LOG.info("waiting pods listed", extra={"remembered": len(self._refused)})
+                self._patch_all(map(key_of, fitting))
                 return
-        self._recalled = True
 
-    def _is_missing(self, verb: str, error: ConnectionFaultError, refusals: Refusals) -> bool:
-        """Whether it is no use to try again, since a right is missing, which is logged."""
-        if not isinstance(error, StatusError) or error.status != HTTPStatus.FORBIDDEN:
-            return False
-        if not refusals.is_believed():
-            return False
-        text = f"missing permission: {verb} pods; add it to the ClusterRole (--requeue-pods)"
-        self._limit.say(logging.ERROR, f"missing {verb}", text, cause=str(error))
-        return True
-
-    def _remember(self, pod: Pod) -> None:
-        """Remember a pod as if it had just been refused; requeue it if it would now pass."""
+    def _remember(self, pod: Pod) -> bool:
+        """Remember a pod as if it had just been refused; whether it would now pass."""
         # Remembered before it is judged: a change in between requeues it as any other does.
         self._refused.refuse(pod)
         snapshot = self._store.snapshot
         runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
         verdicts = snapshot.shapes.verdicts(pod, runtime_class, self._policy)
-        if any(verdicts.reason(shape_id) is None for shape_id, _, _ in snapshot.shapes_in_use()):
-            self._waiting.setdefault(key_of(pod))
+        return any(verdicts.reason(shape_id) is None for shape_id, _, _ in snapshot.shapes_in_use())
 
     def _work(self) -> None:
         with self._news:
-            if not (self._changes or self._waiting or self._stopping.is_set()):
-                self._news.wait(None if self._recalled else self._next_recall - self._clock())
-            rest = self._next_look - self._clock()
-            if rest > 0 and not self._waiting:
-                self._news.wait_for(self._stopping.is_set, rest)
-                return
-            changes = _Changes()
-            if rest <= 0:
-                changes, self._changes = self._changes, changes
-        if changes:
-            self._look(changes)
-        if self._waiting and not self._stopping.is_set():
-            delay = self._bucket.delay()
-            if delay:
-                with self._news:
-                    self._news.wait_for(self._stopping.is_set, delay)
-            elif self._bucket.take():
-                self._patch_next()
-
-    def _look(self, changes: _Changes) -> None:
+            self._news.wait_for(lambda: self._changes or self._stopping.is_set())
+            changes, self._changes = self._changes, _Changes()
         began = self._clock()
-        for pod in woken(self._refused.pods(), changes, self._store.snapshot, self._policy):
-            self._waiting.setdefault(pod.key)
-        ended = self._clock()
-        self._next_look = ended + min(_REST * (ended - began), _LONGEST_REST_SECONDS)
+        pods = woken(self._refused.pods(), changes, self._store.snapshot, self._policy)
+        rest = min(_REST * (self._clock() - began), _LONGEST_REST_SECONDS)
+        rests_until = self._clock() + rest
+        self._patch_all([pod.key for pod in pods])
+        self._stopping.wait(max(0.0, rests_until - self._clock()))
 
-    def _patch_next(self) -> None:
-        """Patch a pod in several tries, even if it has passed: a missing right is to be told."""
-        key, _ = self._waiting.popitem(last=False)
-        pod = self._refused.get(key)
-        if pod is None:
-            return
-        cause = ""
-        for _ in range(_MAX_TRIES):
-            if cause and self._stopping.wait(RETRY_SECONDS):
-                return
+    def _patch_all(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            while not self._bucket.take():
+                if self._stopping.wait(self._bucket.delay()):
+                    return
+            pod = self._refused.get(key)
+            if pod is not None:
+                self._patch_in_tries(pod)
+
+    def _patch_in_tries(self, pod: RefusedPod) -> None:
+        """Even if the pod has passed meanwhile: a missing right is to be told."""
+        for left in reversed(range(_MAX_TRIES)):
             try:
                 self._patch(pod)
-            except ConnectionFaultError as error:
-                if self._is_missing("patch", error, self._patch_refusals):
-                    return
-                cause = str(error)
-                # A fault of another kind is told too, though one has been told this minute.
-                topic = f"{type(error).__name__} {getattr(error, 'status', '')}"
-                self._limit.say(logging.WARNING, topic, "pods not requeued yet", cause=cause)
-            else:
                 return
-        self._tell(logging.WARNING, "pod not requeued", pod, cause=cause)
+            except ConnectionFaultError as error:
+                if left:
+                    text = "pods not requeued yet"
+                    self._limit.say(logging.WARNING, "patch", text, cause=str(error))
+                    if self._stopping.wait(RETRY_SECONDS):
+                        return
+                elif _is_forbidden(error):
+                    self._tell_missing("patch", error)
+                else:
+                    self._tell(logging.WARNING, "pod not requeued", pod, cause=str(error))
+
+    def _tell_missing(self, verb: str, error: ConnectionFaultError) -> None:
+        text = f"missing permission: {verb} pods; add it to the ClusterRole (--requeue-pods)"
+        self._limit.say(logging.ERROR, f"missing {verb}", text, cause=str(error))
 
     def _patch(self, pod: RefusedPod) -> None:
         """Raises ConnectionFaultError where another try may help."""
@@ -248,7 +216,6 @@ class Requeue:
         response = self._connection.merge_patch(path, _body(pod), silence=_ANSWER_SECONDS)
         body = whole_body(response, _ANSWER_SECONDS, _MAX_BYTES)
         if response.status == HTTPStatus.OK:
-            self._patch_refusals.over()
             self._patched()
             self._tell(logging.INFO, "pod requeued", pod, runtimeclass=pod.runtime_class)
             return
@@ -264,6 +231,10 @@ class Requeue:
     @staticmethod
     def _tell(level: int, text: str, pod: RefusedPod, **fields: str) -> None:
         _LOG.log(level, text, extra={"pod": f"{pod.namespace}/{pod.name}", **fields})
+
+
+def _is_forbidden(error: ConnectionFaultError) -> bool:
+    return isinstance(error, StatusError) and error.status == HTTPStatus.FORBIDDEN
 
 
 def _body(pod: RefusedPod) -> bytes:
@@ -315,7 +286,7 @@ _WAITING: Final = "spec.nodeName=,status.phase=Pending"
 
 
 def refused_pods(connection: Connection) -> Iterator[Pod]:
-    """The pods without a node that we have refused, some twice. Raises ConnectionFaultError."""
+    """The pods without a node that we have refused. Raises ConnectionFaultError."""
     found = listed(connection, PODS, {"fieldSelector": _WAITING}, LIST_SILENCE_SECONDS)
     yield from filter(None, map(_refused, found))
 

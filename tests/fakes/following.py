@@ -16,6 +16,7 @@ from extender.cluster.api.reflector import Reflector
 from extender.cluster.node_and_class_feeds import Feed, HeldClass, NodeFeed, RuntimeClassFeed
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.kubernetes.kinds import NODES, RUNTIME_CLASSES
+from extender.verbs.metrics import Metrics
 from tests.fakes.apiserver import FakeApiServer, kubeconfig
 from tests.processes import until
 
@@ -75,12 +76,12 @@ def following(
         pauses.append(seconds)
         return event.wait(min(seconds, PAUSE))
 
-    class Counted:
+    class Counted(Metrics):
         def event(self, kind: str, type: str) -> None:
             run.events.append(type)
 
-        def restart(self, kind: str, reason: Reason) -> None:
-            run.restarts.append(reason)
+        def restart(self, kind: str, reason: str) -> None:
+            run.restarts.append(Reason(reason))
 
     reflector = Reflector(
         NODES if nodes else RUNTIME_CLASSES,

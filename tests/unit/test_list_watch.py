@@ -12,7 +12,6 @@ from extender.cluster.api.list_watch import (
     MAX_RETRY_AFTER,
     QUIET_SECONDS,
     Backoff,
-    Cause,
     Ending,
     ListWatch,
     Reason,
@@ -51,36 +50,36 @@ LONGEST = MAX_DELAY / 1.25
 def test_the_delay_doubles_up_to_what_chance_makes_30_seconds_of() -> None:
     least, most = (Backoff(Clock(), chance) for chance in (never, always))
     doubling = [0.8, 1.6, 3.2, 6.4, 12.8, LONGEST, LONGEST]
-    assert [least.delay(Cause.AWAY) for _ in range(7)] == doubling
-    assert [most.delay(Cause.AWAY) for _ in range(7)] == [1.25 * each for each in doubling]
+    assert [least.delay(Reason.UNREACHABLE) for _ in range(7)] == doubling
+    assert [most.delay(Reason.UNREACHABLE) for _ in range(7)] == [1.25 * each for each in doubling]
 
 
 @given(
     failures=st.lists(
-        st.tuples(st.sampled_from(Cause), st.booleans(), st.floats(0, 300)), max_size=40
+        st.tuples(st.sampled_from(Reason), st.booleans(), st.floats(0, 300)), max_size=40
     ),
     chance=st.floats(0, 1),
 )
 def test_no_delay_is_over_30_seconds(
-    failures: list[tuple[Cause, bool, float]], chance: float
+    failures: list[tuple[Reason, bool, float]], chance: float
 ) -> None:
     """For all failures and whatever chance adds: 0 <= delay <= MAX_DELAY."""
     clock = Clock()
     backoff = Backoff(clock, lambda: chance)
-    for cause, first_free, seconds in failures:
+    for reason, first_free, seconds in failures:
         clock.now += seconds
-        assert 0 <= backoff.delay(cause, first_free=first_free) <= MAX_DELAY
+        assert 0 <= backoff.delay(reason, first_free=first_free) <= MAX_DELAY
 
 
 def test_the_delay_begins_anew_after_two_quiet_minutes() -> None:
     clock = Clock()
     backoff = Backoff(clock, never)
     for _ in range(5):
-        backoff.delay(Cause.WATCHING)
+        backoff.delay(Reason.STATUS)
     clock.now += QUIET_SECONDS - 1
-    assert backoff.delay(Cause.WATCHING) > FIRST_DELAY
+    assert backoff.delay(Reason.STATUS) > FIRST_DELAY
     clock.now += QUIET_SECONDS + 1
-    assert backoff.delay(Cause.WATCHING) == FIRST_DELAY
+    assert backoff.delay(Reason.STATUS) == FIRST_DELAY
 
 
 AWAY = (
@@ -99,31 +98,17 @@ def test_after_any_outage_a_410_costs_no_wait(outage: list[Ending], watch_list: 
     following = watching(watch_list=watch_list)
     for ending in outage:
         following.ended(ending)
-    if following.step is Step.WATCH:
-        following.answered()
-    else:
+    if following.step is not Step.WATCH:
         sync(following)
     assert following.ended(Ending(Reason.EXPIRED, lived=0.1)) == 0
     assert following.step in (Step.LIST, Step.STREAM)
 
 
-@given(outage=outages)
-def test_after_any_outage_the_next_one_is_waited_for_from_the_start(outage: list[Ending]) -> None:
-    """For all outages, once the state has been had: the first delay is the first again."""
-    following = protocol()
-    for ending in outage:
-        following.ended(ending)
-    sync(following)
-    assert following.ended(Ending(Reason.UNREACHABLE)) == FIRST_DELAY
-
-
 def sync(following: ListWatch) -> None:
-    following.answered()
     if following.step is Step.LIST:
         following.page_received("20", "")
     else:
         following.initial_events_ended("20")
-    following.synced()
 
 
 @pytest.mark.parametrize(
@@ -192,13 +177,6 @@ def test_the_version_goes_back_with_a_list_and_never_with_an_event() -> None:
     following.ended(Ending(Reason.EXPIRED))
     following.page_received("7", "")
     assert following.resource_version == "7"
-
-
-def test_a_page_that_fails_for_ever_begins_the_list_anew() -> None:
-    following = paging()
-    for _ in range(3):
-        following.ended(Ending(Reason.STATUS, status=500))
-    assert following.request().is_first_page
 
 
 def test_the_server_s_wish_for_patience_is_granted_within_reason() -> None:

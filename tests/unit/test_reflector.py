@@ -18,22 +18,24 @@ from extender.cluster.api.reflector import Reflector
 from extender.cluster.node_and_class_feeds import NodeFeed
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.kubernetes.kinds import NODES
+from extender.verbs.metrics import Metrics
 from tests.clocks import Clock
 from tests.fakes.connections import Body, Connection
 
 LIST = b'{"kind":"NodeList","metadata":{"resourceVersion":"10"},"items":[]}'
 
 
-class Reasons(list[Reason]):
+class Counted(Metrics):
     def __init__(self) -> None:
         super().__init__()
         self.events: list[str] = []
+        self.restarts: list[Reason] = []
 
     def event(self, kind: str, type: str) -> None:
         self.events.append(type)
 
-    def restart(self, kind: str, reason: Reason) -> None:
-        self.append(reason)
+    def restart(self, kind: str, reason: str) -> None:
+        self.restarts.append(Reason(reason))
 
 
 class Followed:
@@ -41,13 +43,14 @@ class Followed:
 
     def __init__(self, clock: Clock, *answers: Body | Exception, watch_list: bool = False) -> None:
         self._answers = deque(answers)
-        self.connection, self.reasons = Connection(self._next), Reasons()
+        self.connection, counted = Connection(self._next), Counted()
+        self.reasons, self.events = counted.restarts, counted.events
         self._reflector = Reflector(
             NODES,
             NodeFeed(SnapshotStore()),
             self.connection,
             ListWatch(Backoff(clock), watch_list=watch_list),
-            self.reasons,
+            counted,
             clock=clock,
             pause=lambda event, seconds: False,
         )
@@ -224,7 +227,7 @@ def test_which_endings_of_a_watch_are_trouble(
 def test_events_are_counted_by_the_types_that_there_are(type: str, counted: str) -> None:
     """A label of a metric, of which a server must not make as many as it likes."""
     event = added("a", 12).replace(b"ADDED", type.encode())
-    assert Followed(Clock(), a_list(), Body(event)).reasons.events == [counted]
+    assert Followed(Clock(), a_list(), Body(event)).events == [counted]
 
 
 def test_events_are_contact_however_long_a_watch_lives() -> None:

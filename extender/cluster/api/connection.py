@@ -292,10 +292,6 @@ def _tracked_pools(
     return {"http": Pool, "https": SecurePool}
 
 
-#: How often a list is begun, each time because its continue token has expired.
-_ATTEMPTS: Final = 3
-
-
 def whole_body(response: Response, silence: float, limit: int = MAX_BODY_BYTES) -> bytes:
     """The body of a response, which is closed then. Raises ConnectionFaultError."""
     try:
@@ -321,20 +317,14 @@ def fetched(connection: Connection, path: str, query: Mapping[str, str], silence
 def listed(
     connection: Connection, kind: Kind, query: Mapping[str, str], silence: float
 ) -> Iterator[Raw]:
-    """All objects, some twice where a continue token expires. Raises ConnectionFaultError."""
-    for _ in range(_ATTEMPTS):
-        more: dict[str, str] = {}
+    """All objects of all pages. Raises ConnectionFaultError."""
+    asked = {**query, "limit": str(PAGE_LIMIT)}
+    while True:
         try:
-            while True:
-                asked = {**query, "limit": str(PAGE_LIMIT), **more}
-                page = page_of(fetched(connection, kind.path, asked, silence), kind.name)
-                yield from page.items
-                if not page.continue_token:
-                    return
-                more = {"continue": page.continue_token}
+            page = page_of(fetched(connection, kind.path, asked, silence), kind.name)
         except DecodeError as error:
             raise ConnectionFaultError(f"{kind.path}: {error}") from None
-        except StatusError as error:
-            if not more or error.status != HTTPStatus.GONE:
-                raise
-    raise ConnectionFaultError(f"{kind.path}: changes too fast")
+        yield from page.items
+        if not page.continue_token:
+            return
+        asked["continue"] = page.continue_token

@@ -6,7 +6,7 @@ client-go tools/cache/reflector.go, v1.36.2, with the differences of docs/decisi
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, StrEnum
 from http import HTTPStatus
 from typing import Final
@@ -39,9 +39,6 @@ SILENCE_SECONDS: Final = 90.0
 
 #: The longest wait for the first byte of an answer, and between two pieces of a list.
 LIST_SILENCE_SECONDS: Final = 60.0
-
-#: Failures on one page after which the list is begun again.
-_MAX_PAGE_FAILURES: Final = 3
 
 #: Statuses of a server that does not know sendInitialEvents.
 _NOT_SUPPORTED: Final = frozenset(
@@ -115,45 +112,30 @@ class Request:
         return self.step is Step.LIST and "continue" not in self.query
 
 
-class Cause(Enum):
-    """The cause of a back-off. Causes are counted separately, since each ends differently."""
-
-    #: The server can't be reached, or accepts a request and does not answer; ends when it answers.
-    AWAY = "away"
-    #: The list can't be read; ends when it has been.
-    LISTING = "listing"
-    #: A version is too old, which a list corrects unless its own version is too old as well.
-    EXPIRED = "expired"
-    #: Anything else about a watch; a list that works in between does not end it.
-    WATCHING = "watching"
-
-
 @dataclass(slots=True)
 class Backoff:
-    """0.8 s doubling to 30 s, starting again after 2 quiet minutes; each cause by itself.
+    """0.8 s doubling to 30 s; starts again after 2 quiet minutes, and when the reason changes.
 
     `chance` returns numbers from 0 to 1.
     """
 
     clock: Callable[[], float]
     chance: Callable[[], float] = random.random
-    _failures: dict[Cause, tuple[int, float]] = field(default_factory=dict)
+    _reason: Reason | None = None
+    _count: int = 0
+    _failed_at: float = 0.0
 
-    def delay(self, cause: Cause, *, first_free: bool = False) -> float:
+    def delay(self, reason: Reason, *, first_free: bool = False) -> float:
         """Count a failure; returns the seconds to wait, with first_free none for the first."""
         now = self.clock()
-        count, failed_at = self._failures.get(cause, (0, now))
-        if now - failed_at > QUIET_SECONDS:
-            count = 0
-        self._failures[cause] = (min(count + 1, 16), now)
-        power = count - first_free
+        if reason is not self._reason or now - self._failed_at > QUIET_SECONDS:
+            self._count = 0
+        power = self._count - first_free
+        self._reason, self._failed_at, self._count = reason, now, min(self._count + 1, 16)
         if power < 0:
             return 0.0
         longest = MAX_DELAY / (1 + _JITTER)
         return min(longest, FIRST_DELAY * 2.0**power) * (1 + _JITTER * self.chance())
-
-    def over(self, cause: Cause) -> None:
-        self._failures.pop(cause, None)
 
 
 class ListWatch:
@@ -170,7 +152,6 @@ class ListWatch:
         self._streams = watch_list
         self._chance = chance
         self._continue = ""
-        self._page_failures = 0
         self.resource_version = ""
         self.step = self._first_step
 
@@ -198,14 +179,9 @@ class ListWatch:
             query["resourceVersion"] = self.resource_version
         return Request(self.step, query)
 
-    def answered(self) -> None:
-        """The server has accepted a request."""
-        self._backoff.over(Cause.AWAY)
-
     def page_received(self, resource_version: str, continue_token: str) -> bool:
         """Whether the list is complete with this page."""
         self._continue = continue_token
-        self._page_failures = 0
         if not continue_token:
             self.resource_version = resource_version
             self.step = Step.WATCH
@@ -214,10 +190,6 @@ class ListWatch:
     def initial_events_ended(self, resource_version: str) -> None:
         self.resource_version = resource_version
         self.step = Step.WATCH
-
-    def synced(self) -> None:
-        """The list is complete."""
-        self._backoff.over(Cause.LISTING)
 
     def moved(self, resource_version: str) -> None:
         """An event or bookmark had this version; resource_version never goes back."""
@@ -228,53 +200,41 @@ class ListWatch:
 
     def ended(self, ending: Ending) -> float:
         """A request has ended; returns the seconds to wait before the next one."""
-        cause = self._cause(ending)
         delay = {
             Step.LIST: self._list_ended,
             Step.STREAM: self._stream_ended,
             Step.WATCH: self._watch_ended,
-        }[self.step](ending, cause)
+        }[self.step](ending)
         return max(delay, min(ending.retry_after or 0.0, MAX_RETRY_AFTER))
 
-    def _cause(self, ending: Ending) -> Cause:
-        unanswered = not ending.lived and not ending.events
-        if ending.reason is Reason.UNREACHABLE or (
-            ending.reason in (Reason.SILENT, Reason.NO_INITIAL_EVENTS_END) and unanswered
-        ):
-            return Cause.AWAY
-        if ending.reason is Reason.EXPIRED:
-            return Cause.EXPIRED
-        return Cause.WATCHING if self.step is Step.WATCH else Cause.LISTING
-
-    def _list_ended(self, ending: Ending, cause: Cause) -> float:
-        self._page_failures += 1
-        same_page = (
-            ending.reason not in (Reason.EXPIRED, Reason.GARBAGE, Reason.EXCEPTION)
-            and self._page_failures < _MAX_PAGE_FAILURES
-        )
-        if not same_page:
+    def _list_ended(self, ending: Ending) -> float:
+        if ending.reason in (Reason.EXPIRED, Reason.GARBAGE, Reason.EXCEPTION):
             self._continue = ""
-            self._page_failures = 0
-        return self._backoff.delay(cause, first_free=cause is Cause.EXPIRED)
+        return self._delay(ending)
 
-    def _stream_ended(self, ending: Ending, cause: Cause) -> float:
+    def _stream_ended(self, ending: Ending) -> float:
         reason = ending.reason
         if reason is Reason.NO_INITIAL_EVENTS_END or ending.status in _NOT_SUPPORTED:
             self._streams = False
         again = reason in (Reason.THROTTLED, Reason.UNREACHABLE) or (
             reason in (Reason.CLOSED, Reason.RESET) and ending.events > 0
         )
-        if not again:
-            self.step = Step.LIST
-            self._continue = ""
-        return self._backoff.delay(cause, first_free=not again)
+        if again:
+            return self._delay(ending)
+        self.step = Step.LIST
+        self._continue = ""
+        return 0.0
 
-    def _watch_ended(self, ending: Ending, cause: Cause) -> float:
+    def _watch_ended(self, ending: Ending) -> float:
         reason = ending.reason
         if reason in (Reason.CLOSED, Reason.RESET, Reason.SILENT):
-            return 0.0 if ending.lived >= SHORT_WATCH_SECONDS else self._backoff.delay(cause)
+            return 0.0 if ending.lived >= SHORT_WATCH_SECONDS else self._delay(ending)
         if reason in (Reason.UNREACHABLE, Reason.THROTTLED):
-            return self._backoff.delay(cause)
+            return self._delay(ending)
         self.step = self._first_step
         self._continue = ""
-        return self._backoff.delay(cause, first_free=cause is Cause.EXPIRED)
+        return self._delay(ending)
+
+    def _delay(self, ending: Ending) -> float:
+        # A version that is too old is corrected by a list, unless the list's is too old as well.
+        return self._backoff.delay(ending.reason, first_free=ending.reason is Reason.EXPIRED)

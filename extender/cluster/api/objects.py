@@ -10,16 +10,11 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.kubernetes.decoder import DecodeError, decode, nullable
+from extender.kubernetes.decoder import NULL, DecodeError, decode, nullable
 
 #: Set on the bookmark that ends a watch-list's initial events
 #: (k8s.io/apimachinery/pkg/apis/meta/v1 InitialEventsAnnotationKey, v1.36.2).
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-
-_NULL: Final = Raw(b"null")
-
-#: Python refuses int() of more digits, and no revision of etcd has as many.
-_MAX_DIGITS: Final = 4000
 
 #: Objects a page, as in client-go's pager: 500 nodes of 10 KB are 5 MB.
 PAGE_LIMIT: Final = 500
@@ -62,7 +57,7 @@ class _Metadata(Struct, rename="camel"):
 class _ListOrBookmark(Struct):
     kind: str | None = None
     metadata: _Metadata | None = None
-    items: Raw = _NULL
+    items: Raw = NULL
 
 
 class Page(Struct):
@@ -87,7 +82,7 @@ def page_of(body: bytes, kind: str) -> Page:
 
 class Event(Struct):
     type: str = ""
-    object: Raw = _NULL
+    object: Raw = NULL
 
 
 def bookmark_of(raw: Raw) -> tuple[str, bool]:
@@ -99,44 +94,26 @@ def bookmark_of(raw: Raw) -> tuple[str, bool]:
     return metadata.resource_version, ends
 
 
-class _StatusDetails(Struct, rename="camel"):
-    retry_after_seconds: int | None = None
-
-
-class _Status(Struct):
-    code: int | None = None
-    reason: str | None = None
-    message: str | None = None
-    details: _StatusDetails | None = None
-
-
 class Status(Struct):
     """An error of the API server; code 0 where it can't be read."""
 
-    code: int
-    message: str
-    retry_after: float | None = None
+    code: int = 0
+    message: str = ""
 
 
 def status_of(raw: bytes | Raw) -> Status:
     """The error in an ERROR event or in the body of a response; never raises."""
     try:
-        status = decode(raw, _Status)
+        return decode(raw, Status)
     except DecodeError:
-        return Status(0, "")
-    seconds = status.details.retry_after_seconds if status.details else None
-    return Status(
-        status.code or 0,
-        status.message or status.reason or "",
-        float(seconds) if seconds else None,
-    )
+        return Status()
 
 
 def revision(resource_version: str | None) -> int | None:
     """A resourceVersion as a number, or None; comparable since Kubernetes 1.35 (KEP-5504)."""
     if not resource_version or not resource_version.isascii() or not resource_version.isdigit():
         return None
-    return int(resource_version) if len(resource_version) <= _MAX_DIGITS else None
+    return int(resource_version)
 
 
 def is_older(new: int | None, held: int | None) -> bool:

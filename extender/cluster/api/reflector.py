@@ -8,18 +8,19 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from extender.cluster.api.connection import (
+    CONNECT_SECONDS,
     ConnectionFaultError,
     SilentError,
     TooLargeError,
     UnreachableError,
 )
-from extender.cluster.api.last_contact import Contact
 from extender.cluster.api.list_watch import (
     INITIAL_EVENTS_SECONDS,
     LIST_SILENCE_SECONDS,
+    SHORT_WATCH_SECONDS,
     SILENCE_SECONDS,
     Ending,
     ListWatch,
@@ -38,8 +39,10 @@ from extender.cluster.api.objects import (
     status_of,
 )
 from extender.cluster.node_and_class_feeds import Feed
+from extender.cluster.rate_limit import LogLimit
 from extender.kubernetes.decoder import DecodeError
 from extender.kubernetes.kinds import Kind
+from extender.verbs.metrics import Metrics
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -56,16 +59,89 @@ _SILENCES: Final = {
 
 _KNOWN: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"})
 
-
-class Observer(Protocol):
-    """Counts events and restarts."""
-
-    def event(self, kind: str, type: str) -> None: ...
-    def restart(self, kind: str, reason: Reason) -> None: ...
-
-
 #: Waits until an event is set, for some seconds at the most; returns whether it was set.
 Pause = Callable[[threading.Event, float], bool]
+
+#: Readiness tells of a longer silence: by then a silent watch has been begun again and answered.
+_QUIET_SECONDS: Final = SILENCE_SECONDS + CONNECT_SECONDS
+
+#: kube-apiserver refuses everybody for a moment after its start, until it has read its roles.
+_DOUBTED_REFUSALS: Final = 3
+
+
+class Contact:
+    """The contact of one reflector with the API server: for readiness, the gauge and the log.
+
+    The reflector's thread writes it; any thread reads `describe` and `heard_at_epoch`.
+    """
+
+    def __init__(self, kind: Kind, clock: Callable[[], float]) -> None:
+        self._kind = kind
+        self._clock = clock
+        self._limit = LogLimit(_LOG, clock)
+        #: Since the last watch that was granted: until then a right may be missing.
+        self.refusals = 0
+        self._trouble = ""
+        self._heard_at: float | None = None
+        #: Seconds since the epoch of the last contact; 0 before the first.
+        self.heard_at_epoch = 0.0
+
+    def describe(self) -> str:
+        """Empty while all is well; else what is wrong, and how old the state is."""
+        trouble, heard_at = self._trouble, self._heard_at
+        if heard_at is None:
+            return f"nothing heard of the API server yet: {trouble}" if trouble else ""
+        age = self._clock() - heard_at
+        if not trouble and age < _QUIET_SECONDS:
+            return ""
+        cause = f": {trouble}" if trouble else ""
+        return f"last contact {age:.0f}s ago, answering from the state of that time{cause}"
+
+    def heard(self) -> None:
+        self._heard_at = self._clock()
+        self.heard_at_epoch = time.time()
+        self._trouble = ""
+
+    def skipped(self, error: DecodeError) -> None:
+        """An object could not be read."""
+        self._limit.say(
+            logging.WARNING,
+            "skip",
+            "object skipped",
+            resource=self._kind.resource,
+            cause=str(error),
+        )
+
+    def lost(self, ending: Ending, step: Step, delay: float) -> None:
+        """A request has ended, and the next one follows in `delay` seconds."""
+        reason = ending.reason
+        if reason in (Reason.CLOSED, Reason.SILENT) and ending.lived >= SHORT_WATCH_SECONDS:
+            # The server ends a watch after some minutes, and a watch on a kind without changes
+            # stays empty: before the first event there is no bookmark either (kube-apiserver's
+            # cacher, dispatchEvents, v1.36.2). A real fault shows in the next request.
+            return
+        self._trouble = ending.detail or reason.value
+        # A list replaces the watch-list, and it begins at once.
+        falls_back = step is Step.STREAM and not delay
+        level = logging.INFO if reason is Reason.EXPIRED or falls_back else logging.WARNING
+        text = f"{step.value} of {self._kind.resource} ended, trying again"
+        topic = reason.value
+        if reason is Reason.REFUSED:
+            self.refusals += 1
+            if self.refusals > _DOUBTED_REFUSALS:
+                topic = "missing"
+                level, text = logging.ERROR, self._what_is_missing(ending.status, step)
+        self._limit.say(level, topic, text, cause=self._trouble, retryInSeconds=round(delay, 1))
+
+    def _what_is_missing(self, status: int, step: Step) -> str:
+        resource = self._kind.resource
+        if status == 401:
+            return (
+                f"the API server does not accept our credentials for {resource}: "
+                "check the token or client certificate; reading them again"
+            )
+        verb = "list" if step is Step.LIST else "watch"
+        return f"missing permission: {verb} {resource} at cluster scope; add it to the ClusterRole"
 
 
 class Reflector:
@@ -77,7 +153,7 @@ class Reflector:
         feed: Feed[Any],
         connection: Connection,
         list_watch: ListWatch,
-        observer: Observer,
+        metrics: Metrics,
         *,
         clock: Callable[[], float] = time.monotonic,
         pause: Pause = threading.Event.wait,
@@ -86,7 +162,7 @@ class Reflector:
         self._feed = feed
         self._connection = connection
         self._list_watch = list_watch
-        self._observer = observer
+        self._metrics = metrics
         self._clock = clock
         self._stopping = threading.Event()
         self._pause = pause
@@ -119,7 +195,7 @@ class Reflector:
             if ending is not None:
                 step = self._list_watch.step
                 delay = self._list_watch.ended(ending)
-                self._observer.restart(self.kind.name, ending.reason)
+                self._metrics.restart(self.kind.name, ending.reason)
                 self.contact.lost(ending, step, delay)
                 self._pause(self._stopping, delay)
 
@@ -139,7 +215,6 @@ class Reflector:
         try:
             if response.status != 200:
                 return self._refused(response)
-            self._list_watch.answered()
             if request.step is Step.LIST:
                 return self._take_page(request, response)
             return self._follow(request, response)
@@ -157,7 +232,7 @@ class Reflector:
             reason_of_status(response.status),
             f"HTTP {response.status} {status.message}".rstrip(),
             response.status,
-            response.retry_after or status.retry_after,
+            response.retry_after,
         )
 
     def _take_page(self, request: Request, response: Response) -> Ending | None:
@@ -183,7 +258,6 @@ class Reflector:
         count = self._feed.collected
         self._feed.commit()
         self._feed.positioned(resource_version)
-        self._list_watch.synced()
         _LOG.info(
             "synced",
             extra={
@@ -195,7 +269,8 @@ class Reflector:
         )
 
     def _follow(self, request: Request, response: Response) -> Ending:
-        self.contact.watching()
+        self.contact.refusals = 0
+        self.contact.heard()
         if request.step is Step.STREAM:
             self._feed.begin()
         watch = _Watch(self._clock())
@@ -235,7 +310,7 @@ class Reflector:
     def _take(self, event: Event, watch: "_Watch") -> Ending | None:
         """Take one event; returns how the watch ends, if it ends with this event."""
         known = event.type if event.type in _KNOWN else "unknown"
-        self._observer.event(self.kind.name, known)
+        self._metrics.event(self.kind.name, known)
         if known == "unknown":
             detail = f"unknown event type {event.type[:40]!r}"
             return self._ending(watch, Reason.GARBAGE, detail)
@@ -243,7 +318,7 @@ class Reflector:
             status = status_of(event.object)
             detail = f"ERROR event {status.code} {status.message}".rstrip()
             ending = self._ending(watch, reason_of_status(status.code), detail)
-            return replace(ending, status=status.code, retry_after=status.retry_after)
+            return replace(ending, status=status.code)
         try:
             if event.type == "BOOKMARK":
                 self._take_bookmark(event)
