@@ -83,8 +83,6 @@ def _files(name: str, recursive: bool) -> list[str]:
         for folder, folders, _ in os.walk(name):
             folders[:] = sorted(each for each in folders if not each.startswith("."))
             found += [str(each) for each in input_files.manifest_files([folder])]
-            if len(found) > input_files.MAX_FILES:
-                raise UsageError(f"-f {name}: more than {input_files.MAX_FILES} files")
     except input_files.ManifestError as error:
         raise UsageError(f"-f {str(error).removeprefix('--manifests: ')}") from None
     return found

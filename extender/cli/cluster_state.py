@@ -75,7 +75,6 @@ def load_cluster(
         else:
             config = config_of(flags)
             reader = ClusterReader(config)
-            loaded.warnings += config.warnings
             try:
                 reader.read_into(loaded, nodes=nodes)
             except ForbiddenError as error:

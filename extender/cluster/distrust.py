@@ -35,7 +35,6 @@ _LOG: Final = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 1.0
 _REST: Final = 9.0
 
-
 #: Nodes and classes that are told of at a time.
 MAX_WARNINGS: Final = 10
 
@@ -64,21 +63,11 @@ class SandboxFeed(Feed[HeldSandbox]):
     def __init__(self, beside: Feed[Any] | None = None) -> None:
         super().__init__()
         self._beside = beside
-        #: Of a list, the hashes of the names: most pods are not kept, and all are progress.
-        self._seen = set[int]()
         self.evidence = Evidence()
         self.lock = threading.Lock()
-        #: Set when a sandbox has started on a node that is looked at.
-        self.news = threading.Event()
-        self.watched: frozenset[bytes] = frozenset()
-
-    @property
-    def collected(self) -> int:
-        return len(self._seen)
 
     def begin(self) -> None:
         self.evidence.is_listing = True
-        self._seen.clear()
         super().begin()
         if self._beside is not None:
             self._beside.begin()
@@ -90,7 +79,6 @@ class SandboxFeed(Feed[HeldSandbox]):
 
     def commit(self) -> None:
         super().commit()
-        self._seen.clear()
         if self._beside is not None:
             self._beside.commit()
 
@@ -103,16 +91,12 @@ class SandboxFeed(Feed[HeldSandbox]):
         pod = decode(raw, StartingPod, self.kind)
         check_kind(pod.kind, self.kind)
         name = pod.name.encode()
-        if self._aside is not None:
-            self._seen.add(hash(name))
         version, sandbox = pod.metadata.resource_version or "", sandbox_of(pod, raw)
         if sandbox is None:
             return name, version, None
         if sandbox.started is not None:
             with self.lock:
                 self.evidence.start(sandbox)
-            if sandbox.node in self.watched:
-                self.news.set()
             return name, version, None
         before = self._held.get(name)
         if before is not None and before.sandbox == sandbox:
@@ -164,14 +148,11 @@ class Distrust:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._feed.news.set()
         self._events.stop()
 
     def _run(self) -> None:
         rest = LOOK_SECONDS
-        while not self._stopping.is_set():
-            self._feed.news.wait(rest)
-            self._feed.news.clear()
+        while not self._stopping.wait(rest):
             began = time.monotonic()
             try:
                 self.look()
@@ -201,7 +182,6 @@ class Distrust:
         self._suspicions = {
             pair: each for pair, each in found.items() if each and snapshot.nodes[pair.node]
         }
-        feed.watched = frozenset(pair.node for pair in self._suspicions)
         suspects, outages = judgement(
             self._suspicions, default_fails, snapshot, self._support, refuses=refuses
         )

@@ -20,11 +20,6 @@ _PARSER: Final[Any] = yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml
 
 _LINE_ENDS: Final = re.compile(r"\r\n|\n|\r")
 
-#: Halves of surrogate pairs, which JSON may have and YAML may not; another letter is as long.
-_HALVES: Final = re.compile(
-    r"(?<!\\)((?:\\\\)*)\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-)
-
 
 def begins_of(text: str, wanted: Collection[int]) -> Iterator[tuple[int, FieldPath, int]]:
     """(document, path, the character at which it begins) of each value of the wanted documents.
@@ -32,9 +27,8 @@ def begins_of(text: str, wanted: Collection[int]) -> Iterator[tuple[int, FieldPa
     A value begins with its key. What an alias or a merge stands for has no path of its own. The
     first syntax error ends the documents: callers that care have parsed the text before.
     """
-    whole = _HALVES.sub(r"\1\\u0041\\u0041", text) if "\\u" in text else text
     number, tree = -1, list[_Open]()
-    events: Iterator[Any] = yaml.parse(whole, Loader=_PARSER)
+    events: Iterator[Any] = yaml.parse(text, Loader=_PARSER)
     try:
         for event in events:
             kind, start = type(event), event.start_mark.index

@@ -95,33 +95,22 @@ class LiveLookup:
             raise _undecided(name, f"no answer within {LIMIT_SECONDS:g} s") from None
         except (ConnectionFaultError, DecodeError) as error:
             raise _undecided(name, str(error)) from None
-        except Exception as error:
-            _LOG.exception("looking up RuntimeClass %s failed", name)
-            raise _undecided(name, repr(error)) from None
 
     def _question(self, name: str) -> _Question:
         now = self._clock()
         with self._lock:
-            recent = (
-                each for each in self._questions.items() if now - each[1].asked_at < REUSE_SECONDS
-            )
-            self._questions = dict(recent)
+            known = self._questions.items()
+            self._questions = {
+                each: asked for each, asked in known if now - asked.asked_at < REUSE_SECONDS
+            }
             question = self._questions.get(name)
-            if question is not None and self._stands(name, question.answer):
+            if question is not None:
                 return question
             if not self._bucket.take():
                 raise _undecided(name, f"more than {QUESTIONS_PER_SECOND} look-ups a second")
             question = _Question(now, self._threads.submit(self._get, name))
             self._questions[name] = question
             return question
-
-    def _stands(self, name: str, answer: Future[RuntimeClass | None]) -> bool:
-        """Whether the answer has not become old: a class that was found is in the feed.
-
-        It is there until the reflector hears that it was deleted.
-        """
-        was_found = answer.done() and answer.exception() is None and answer.result() is not None
-        return not was_found or self._feed.holds(name)
 
     def _begin_thread(self) -> None:
         self._own.connection = self._connect()

@@ -41,9 +41,6 @@ T = TypeVar("T")
 #: Keys of objects and indices of lists, from the document down.
 FieldPath = tuple[str | int, ...]
 
-#: The depth of Lists within Lists; kubectl prints one level, and each further level is read again.
-MAX_LISTS: Final = 8
-
 #: The kinds that are read, by the group of their apiVersion.
 _NODE_TEMPLATES: Final = frozenset((each.name, each.group) for each in NODE_TEMPLATES)
 _GROUPS: Final = {each.name: each.group for each in (NAMESPACES, NODES, PODS, RUNTIME_CLASSES)}
@@ -78,8 +75,6 @@ class Manifests:
     templates: dict[tuple[str, str], Pod] | None = None
     uses: Uses | None = None
     subjects: dict[tuple[str, str], Raw] | None = None
-    _twice: set[str] = field(default_factory=set)
-    _amounts: set[bytes] = field(default_factory=set)
 
     @property
     def is_empty(self) -> bool:
@@ -94,17 +89,10 @@ class Manifests:
         return not any(found) and not (self.uses and self.uses.workloads)
 
     def put(self, into: dict[K, T], key: K, value: T, named: str) -> None:
-        """Keep an object; warn of several with one name, once a name, however many there are."""
-        if key in into and named not in self._twice:
-            self._twice.add(named)
+        """Keep an object; warn of several with one name."""
+        if key in into:
             self.warnings.append(f"{named} is there more than once; the last one counts")
         into[key] = value
-
-    def check_amounts(self, allocatable: bytes) -> None:
-        """Raises DecodeError where a node's status.allocatable can't be read."""
-        if allocatable and allocatable not in self._amounts:
-            allocatable_of(allocatable)
-            self._amounts.add(allocatable)
 
 
 class _Metadata(Struct):
@@ -152,8 +140,6 @@ def objects_in(
     if items is None:
         yield place, header, document
         return
-    if len(place) >= 2 * MAX_LISTS:
-        raise ManifestError(f"more than {MAX_LISTS} Lists within each other")
     for index, element in enumerate(items):
         try:
             yield from objects_in(element, kind.removesuffix("List"), (*place, "items", index))
@@ -176,7 +162,8 @@ def _named(kind: str, name: str) -> str:
 
 def _take_node(document: Raw, loaded: Manifests) -> None:
     node = NodeReader().read(document)
-    loaded.check_amounts(node.allocatable)
+    if node.allocatable:
+        allocatable_of(node.allocatable)  # raises DecodeError where it can't be read
     fault = node_name_fault(node.name)
     if fault:
         raise ManifestError(f"{_named('Node', node.name)}: {fault}")
@@ -268,6 +255,7 @@ def load_manifests(
         read_manifest(text, str(file), loaded)
     if loaded.is_empty:
         loaded.warnings.append(f"no Node, RuntimeClass or Pod in {', '.join(paths)}")
+    loaded.warnings[:] = dict.fromkeys(loaded.warnings)
     return loaded
 
 

@@ -137,8 +137,7 @@ def _checked_name(name: str) -> bytes:
 class HeldNode(Held, gc=False):
     """About 50 bytes; labels are the store's own, bare is the shape without what classes ask for.
 
-    allocatable is status.allocatable as JSON. conditions are the newest known, also while no class
-    asks for any: a class that begins to ask must find them here.
+    allocatable is status.allocatable as JSON.
     """
 
     labels: bytes
@@ -148,14 +147,13 @@ class HeldNode(Held, gc=False):
 
 
 class NodeFeed(Feed[HeldNode]):
-    """Nodes. A change of a condition that no class asks for is noted here and not handed on."""
+    """Nodes."""
 
     kind = "Node"
 
     def __init__(self, store: SnapshotStore) -> None:
         super().__init__()
         self._store = store
-        store.ask_for_conditions(self._conditions_of)
         self._reader = NodeReader()
         self._changed: set[bytes] = set()
 
@@ -177,21 +175,10 @@ class NodeFeed(Feed[HeldNode]):
             and bare == before.bare
             and labels == before.labels
             and node.allocatable == before.allocatable
+            and conditions == before.conditions
         ):
-            if conditions is before.conditions or is_older(newest, before.revision):
-                return name, version, before
-            # The order matters: first the condition is noted, then it is checked whether a class
-            # asks. A class that begins to ask meanwhile does it the other way round, so at least
-            # one of the two sees the other's change.
-            changed, before.conditions = conditions ^ before.conditions, conditions
-            if changed.isdisjoint(self._store.wanted.conditions):
-                return name, version, before
+            return name, version, before
         return name, version, HeldNode(newest, labels, bare, node.allocatable, conditions)
-
-    def _conditions_of(self, name: bytes) -> frozenset[Condition]:
-        """The known conditions of a node; from any thread."""
-        held = self._held.get(name)
-        return held.conditions if held is not None else frozenset()
 
     def _replace(self, held: Mapping[bytes, HeldNode]) -> None:
         self._store.replace_observed(_observed(name, each) for name, each in held.items())
@@ -242,11 +229,6 @@ class RuntimeClassFeed(Feed[HeldClass]):
     def positioned(self, resource_version: str) -> None:
         with self._lock:
             self._position = revision(resource_version)
-
-    def holds(self, name: str) -> bool:
-        """Whether a class of that name is known; from any thread."""
-        with self._lock:
-            return name.encode() in self._held
 
     def offer(self, raw: Raw) -> RuntimeClass | None:
         """Add a class that a GET has just returned; from any thread. Raises DecodeError.

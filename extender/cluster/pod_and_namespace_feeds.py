@@ -128,14 +128,6 @@ class PodFeed(Feed[HeldPod]):
             for namespace, _, name in [key.decode().partition("/")]
         )
 
-    def _share(self, group: PodGroup) -> PodGroup:
-        known = self._shared.get(group)
-        if known is None:
-            if len(self._shared) >= _MAX_GROUPS:
-                self._shared.clear()
-            known = self._shared[group] = group
-        return known
-
     def _decode(self, raw: Raw) -> tuple[bytes, str, HeldPod | None]:
         read = decode(raw, RawPod, self.kind)
         version, pod = version_of(read, self.kind), placed_pod_of(read)
@@ -150,7 +142,10 @@ class PodFeed(Feed[HeldPod]):
         before = self._held.get(name)
         if before is not None and before.group == group and before.since == since:
             return name, version, before
-        return name, version, HeldPod(revision(version), self._share(group), since)
+        if len(self._shared) >= _MAX_GROUPS:
+            self._shared.clear()
+        group = self._shared.setdefault(group, group)
+        return name, version, HeldPod(revision(version), group, since)
 
     def _replace(self, held: Mapping[bytes, HeldPod]) -> None:
         self._synced = True

@@ -78,8 +78,8 @@ class SnapshotStore:
         self.snapshot = Snapshot()
         self._lock = threading.Lock()
         self._shape_ids = _ShapeIds()
-        # Of manifests no conditions are kept: their nodes and classes come together.
-        self._conditions_of: Callable[[bytes], frozenset[Condition]] = lambda _: frozenset()
+        #: Of each node, also while no class asks for any: one that begins to ask finds them here.
+        self._conditions: dict[bytes, frozenset[Condition]] = {}
         #: The parts of nodes that matter; any thread may read it, only writers change it.
         self.wanted = Wanted()
         #: By name: the state of a node that is new or has changed, None for one that is gone.
@@ -93,10 +93,6 @@ class SnapshotStore:
         and wait for nothing. Of two swaps at once the later may be told first.
         """
         self._listeners.append(listener)
-
-    def ask_for_conditions(self, conditions_of: Callable[[bytes], frozenset[Condition]]) -> None:
-        """conditions_of is called with the store's lock held, and from any thread."""
-        self._conditions_of = conditions_of
 
     def replace_observed(self, nodes: Iterable[ObservedNode]) -> None:
         """Replace all nodes: those not among these are dropped. Swaps only if something differs."""
@@ -180,6 +176,7 @@ class SnapshotStore:
     def _note(self, node: ObservedNode) -> None:
         """Note a node's state if it differs from the snapshot's."""
         current, name, labels, shape = self.snapshot, node.name, node.labels, node.bare
+        self._conditions[name] = node.conditions
         if self.wanted.entries:
             entries = frozenset(decode(labels, _StringDict).items() & self.wanted.entries)
             shape = replace(shape, selector_entries=entries) if entries else shape
@@ -226,7 +223,7 @@ class SnapshotStore:
                     suspects=frozenset(),
                 )
                 allocatable = current.allocatable.get(name, b"")
-                conditions = self._conditions_of(name)
+                conditions = self._conditions[name]
                 self._note(ObservedNode(name, labels, bare, allocatable, conditions))
 
     def _swap(
@@ -269,6 +266,7 @@ class SnapshotStore:
             if state is None:
                 new.nodes.forget(name)
                 new.labels.pop(name, None)
+                self._conditions.pop(name, None)
             else:
                 new.nodes[name] = state.shape_id
                 new.labels[name] = state.labels
@@ -292,11 +290,8 @@ class SnapshotStore:
 
 
 #: Unused shapes are dropped when there are twice as many shapes as were in use at the last check,
-#: at least this number, and no more than half are in use now. A long shape counts as several: a
-#: kubelet may report a megabyte of handlers, and others with the next heartbeat.
-MIN_SHAPES: Final = 64
-_SHAPE_BYTES: Final = 256 * 1024
-_PART_BYTES: Final = 100
+#: at least this number, and no more than half are in use now.
+MIN_SHAPES: Final = 16
 
 
 class _ShapeIds:
@@ -304,7 +299,6 @@ class _ShapeIds:
 
     def __init__(self) -> None:
         self._ids: dict[Shape, ShapeId] = {}
-        self._total_weight = 0
         self._look_at = MIN_SHAPES
 
     @property
@@ -317,26 +311,16 @@ class _ShapeIds:
         known = self._ids.get(shape)
         if known is None:
             known = self._ids[shape] = ShapeId(len(self._ids) + 1)
-            self._total_weight += _weight(shape)
         return known
 
     def drop_unused(self, in_use: Collection[ShapeId]) -> Mapping[ShapeId, ShapeId] | None:
         """Old id → new id of each shape in use, once the others are dropped; None if all stay."""
-        if self._total_weight < self._look_at:
+        if len(self._ids) < self._look_at:
             return None
         ids = set(in_use)
-        weight = sum(_weight(shape) for shape, old in self._ids.items() if old in ids)
-        self._look_at = max(MIN_SHAPES, 2 * weight)
-        if 2 * weight > self._total_weight:
+        self._look_at = max(MIN_SHAPES, 2 * len(ids))
+        if 2 * len(ids) > len(self._ids):
             return None
-        self._total_weight = weight
         new_id = {old: ShapeId(new) for new, old in enumerate(sorted(ids), 1)}
         self._ids = {shape: new_id[old] for shape, old in self._ids.items() if old in new_id}
         return new_id
-
-
-def _weight(shape: Shape) -> int:
-    """As how many shapes it counts: one for each _SHAPE_BYTES of memory, roughly."""
-    size = sum(_PART_BYTES + len(handler.name) for handler in shape.handlers)
-    size += sum(_PART_BYTES + len(taint.key) + len(taint.value) for taint in shape.taints)
-    return 1 + (size + len(shape.kubelet.system)) // _SHAPE_BYTES

@@ -157,10 +157,7 @@ def _preload(source: SourceOptions) -> Preloaded:
     if source.manifests:
         loaded = Manifests(uses=Uses() if source.uses else None)
         return signatures(source.manifests), load_manifests(source.manifests, loaded)
-    config = ClusterConfig(source.kubeconfig, source.context)
-    for warning in config.warnings:
-        _LOG.warning(warning)
-    return config
+    return ClusterConfig(source.kubeconfig, source.context)
 
 
 def run(

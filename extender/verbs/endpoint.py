@@ -162,7 +162,7 @@ class FilterVerb:
         """Newer snapshots; they are waited for only where a node could make a difference."""
         service = self._service
         if result.depends_on_nodes and service.node_events is not None:
-            events = service.node_events(judged, tried_before=tried_before, group=pod.group)
+            events = service.node_events(judged, tried_before=tried_before)
             async with aclosing(events):
                 async for snapshot in events:
                     yield snapshot

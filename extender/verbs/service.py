@@ -96,7 +96,7 @@ class NodeEvents(Protocol):
     """
 
     def __call__(
-        self, judged: Snapshot, *, tried_before: bool, group: str = ""
+        self, judged: Snapshot, *, tried_before: bool
     ) -> AsyncGenerator[Snapshot, None]: ...
 
 

@@ -112,7 +112,6 @@ def test_the_same_holds_where_shapes_are_numbered_anew(history: History) -> None
 def follow(history: History) -> None:
     store = SnapshotStore()
     held = {name: Node(name) for name in NAMES}
-    store.ask_for_conditions(lambda name: held[name.decode()].conditions)
     replace_nodes(store, held.values())
     known: dict[str, RuntimeClass] = {}
     kept: list[tuple[Snapshot, dict[bytes, object]]] = []

@@ -133,13 +133,6 @@ def test_a_value_of_an_alias_or_a_merge_is_where_these_stand(
     assert line_of(text, document, tuple(path)) == line
 
 
-def test_json_with_escapes_that_yaml_lacks_has_lines_too() -> None:
-    text = '{\n "emoji": "\\ud83d\\ude00 \\/",\n\t"kind": "Pod"\n}'
-    file = read_objects("x", text.encode())
-    (each,) = file.objects
-    assert file.lines([(each, ("kind",))]) == {(0, ("kind",)): 3}
-
-
 @given(st.integers(0, 5), st.integers(1, 6), st.booleans())
 def test_an_element_of_a_list_has_its_own_line(wanted: int, count: int, as_json: bool) -> None:
     items = [

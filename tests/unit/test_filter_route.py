@@ -38,9 +38,7 @@ def filter_of(
 ) -> FilterVerb:
     """In a cluster that comes to have just these nodes and classes while the filter waits."""
 
-    async def news(
-        judged: Snapshot, *, tried_before: bool, group: str = ""
-    ) -> AsyncGenerator[Snapshot, None]:
+    async def news(judged: Snapshot, *, tried_before: bool) -> AsyncGenerator[Snapshot, None]:
         store.replace_all(nodes, classes)
         yield store.snapshot
 

@@ -80,18 +80,6 @@ def test_within_a_second_an_answer_stands() -> None:
     assert len(lookup.asked.paths) == 2
 
 
-def test_a_class_found_and_deleted_within_the_second_is_not_found_again() -> None:
-    answers = iter([kata(), not_found()])
-    lookup = LookingUp(lambda: next(answers))
-    assert lookup.find("kata") is not None
-    assert lookup.find("kata") is not None
-    assert len(lookup.asked.paths) == 1
-    lookup.feed.change(raw(KATA), deleted=True)
-    assert lookup.store.snapshot.runtime_classes == {}
-    assert lookup.find("kata") is None
-    assert len(lookup.asked.paths) == 2
-
-
 def test_more_than_ten_names_a_second_are_undecided() -> None:
     lookup = LookingUp(not_found)
     for number in range(10):

@@ -142,7 +142,7 @@ def test_a_silent_watch_is_begun_again_where_it_was() -> None:
             [added("a", 1), SilentError("30 s")], 0, "list", Reason.NO_INITIAL_EVENTS_END, id="end"
         ),
         pytest.param(
-            [added("a", version) for version in range(1, 100)],
+            [added("a", version).replace(b"ADDED", b"MODIFIED") for version in range(1, 100)],
             INITIAL_EVENTS_SECONDS / 10,
             "list",
             Reason.NO_INITIAL_EVENTS_END,

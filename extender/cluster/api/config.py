@@ -78,13 +78,6 @@ class ClusterConfig:
     def host(self) -> str:
         return str(self._configuration.host)
 
-    @property
-    def warnings(self) -> list[str]:
-        """What a person should know about the configuration."""
-        if self._configuration.verify_ssl:
-            return []
-        return [f"insecure-skip-tls-verify: anybody may answer for the API server {self.host}"]
-
     def current(self) -> tuple[Any, int]:
         """The package's Configuration and its generation."""
         with self._lock:
@@ -165,10 +158,6 @@ def _is_in_cluster() -> bool:
 
 
 def _in_cluster_namespace() -> str:
-    """As inClusterClientConfig.Namespace of client-go's tools/clientcmd, v1.36.2."""
-    of_variable = os.environ.get("POD_NAMESPACE")
-    if of_variable:
-        return of_variable
     try:
         text = (SERVICE_ACCOUNT / "namespace").read_text("utf-8")
     except (OSError, ValueError):
@@ -283,8 +272,6 @@ def _impersonation(user: Mapping[str, Any]) -> Headers:
         raise ValueError("as-uid and as-user-extra are not supported")
     if not isinstance(groups, list) or not all(isinstance(each, str) for each in (name, *groups)):
         raise ValueError("as: expected a text, and as-groups a list of texts")
-    if not all(each.isprintable() for each in (name, *groups)):
-        raise ValueError("as, as-groups: characters that no header can have")
     if groups and not name:
         raise ValueError("as-groups needs as")
     sent = [("Impersonate-User", name), *(("Impersonate-Group", each) for each in groups)]

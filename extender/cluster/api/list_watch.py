@@ -208,8 +208,8 @@ class ListWatch:
         return max(delay, min(ending.retry_after or 0.0, MAX_RETRY_AFTER))
 
     def _list_ended(self, ending: Ending) -> float:
-        if ending.reason in (Reason.EXPIRED, Reason.GARBAGE, Reason.EXCEPTION):
-            self._continue = ""
+        # A token may be of no use any more, whatever the answer says.
+        self._continue = ""
         return self._delay(ending)
 
     def _stream_ended(self, ending: Ending) -> float:

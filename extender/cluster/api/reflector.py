@@ -333,9 +333,8 @@ class Reflector:
         if self._list_watch.step is not Step.STREAM:
             self._moved(self._feed.change(event.object, deleted=deleted))
             return
-        before = self._feed.collected
         self._feed.collect(event.object, deleted=deleted)
-        if self._feed.collected > before:
+        if event.type == "ADDED":
             watch.progress_at = self._clock()
 
     def _take_bookmark(self, event: Event) -> None:
