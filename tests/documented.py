@@ -11,11 +11,11 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.processes import ROOT, SAMPLES, Server, run, running, serving, until
+from tests.processes import ROOT, SAMPLES, called, ready, run
 
 TRANSCRIPTS: Final = ROOT / "tests" / "transcripts"
 
@@ -32,7 +32,8 @@ _PROGRAMS: Final = {
 
 #: Where the documents' readers have their servers.
 SERVE: Final = "http://127.0.0.1:8888"
-_WEBHOOK: Final = "http://127.0.0.1:8443"
+#: Address → the command and the samples that it knows beside the cluster.
+_SERVICES: Final = {SERVE: ("serve", "pods"), "http://127.0.0.1:8443": ("webhook",)}
 
 #: The terminal that the documents are written for, on a machine that no cluster is known on.
 _TERMINAL: Final = {
@@ -67,14 +68,11 @@ def ran(command: str, server: Callable[[str], str]) -> subprocess.CompletedProce
         env = _TERMINAL | dict(each.split("=", 1) for each in variables.split())
         done = run(*shlex.split(arguments), env=env, program=program, stdin=stdin)
         if filtering:
-            shell = ["bash", "-c", filtering]
-            done.stdout = subprocess.run(
-                shell, input=done.stdout, capture_output=True, text=True, check=True
-            ).stdout
+            done.stdout = called("bash", "-c", filtering, stdin=done.stdout).stdout
         return done
-    (where,) = {each for each in (SERVE, _WEBHOOK) if each in line}
+    (where,) = {each for each in _SERVICES if each in line}
     asked = shlex.split(line.replace(where, server(where)))
-    return subprocess.run(asked, input=stdin, capture_output=True, text=True, check=True, cwd=ROOT)
+    return called(*asked, stdin=stdin)
 
 
 def _program(line: str) -> tuple[str, str]:
@@ -84,18 +82,6 @@ def _program(line: str) -> tuple[str, str]:
             return program, line.removeprefix(begin)
     assert line.startswith("curl "), line
     return "", ""
-
-
-def _serve() -> AbstractContextManager[Server]:
-    return serving(SAMPLES / "cluster", SAMPLES / "pods")
-
-
-@contextmanager
-def _webhook() -> Iterator[Server]:
-    flags = ("--bind", "127.0.0.1:0", "--manifests", str(SAMPLES / "cluster"))
-    with running("webhook", *flags) as server:
-        until(lambda: server.request("GET", "/readyz")[0] == 200)
-        yield server
 
 
 def _shown(command: str, done: subprocess.CompletedProcess[str], codes: bool) -> str:
@@ -124,7 +110,9 @@ def servers() -> Iterator[Callable[[str], str]]:
 
         def server(where: str) -> str:
             if where not in urls:
-                started = _webhook() if where == _WEBHOOK else _serve()
+                command, *more = _SERVICES[where]
+                paths = [f"--manifests={SAMPLES / each}" for each in ("cluster", *more)]
+                started = ready(command, *paths)
                 urls[where] = stack.enter_context(started).url
             return urls[where]
 

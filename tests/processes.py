@@ -162,14 +162,25 @@ def run(
         return warm.TEMPLATE.run(
             program, arguments, whole, cwd=str(ROOT), stdin=stdin or "", seconds=_COMMAND_SECONDS
         )
+    return called(Path(sys.executable).parent / program, *arguments, env=whole, stdin=stdin or "")
+
+
+def called(
+    *words: object,
+    cwd: Path = ROOT,
+    env: Mapping[str, str] | None = None,
+    stdin: str = "",
+    seconds: float = _COMMAND_SECONDS,
+) -> subprocess.CompletedProcess[str]:
+    """What another program that ends by itself has written."""
     return subprocess.run(
-        [Path(sys.executable).parent / program, *arguments],
+        [*map(str, words)],
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=_COMMAND_SECONDS,
-        cwd=ROOT,
-        env=whole,
+        timeout=seconds,
+        cwd=cwd,
+        env=env,
         check=False,
     )
 

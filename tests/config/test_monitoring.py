@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +24,7 @@ from tests.config.pages import blocks
 from tests.config.shipped import FOLDER as SCHEDULER_CONFIG
 from tests.config.shipped import documents, objects, the_object
 from tests.json_patch import apply
-from tests.processes import ROOT
+from tests.processes import ROOT, called
 
 FOLDER: Final = ROOT / "chart" / "files"
 TESTS: Final = ROOT / "tests" / "config" / "rules_test.yaml"
@@ -58,9 +57,7 @@ def names_of_metrics() -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "file",
-    [*sorted(FOLDER.iterdir()), TESTS, DOCUMENT],
-    ids=lambda file: str(file.name),
+    "file", [*sorted(FOLDER.iterdir()), TESTS, DOCUMENT], ids=lambda file: str(file.name)
 )
 def test_every_metric_named_exists(file: Any) -> None:
     named = set(_METRIC.findall(file.read_text()))
@@ -103,8 +100,7 @@ def test_every_rule_and_the_queries_of_the_document_are_tested() -> None:
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 @pytest.mark.parametrize(("verb", "file"), [("check", FOLDER / "rules.yaml"), ("test", TESTS)])
 def test_promtool_agrees(verb: str, file: Path) -> None:
-    command = ["promtool", verb, "rules", str(file)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = called("promtool", verb, "rules", file)
     assert result.returncode == 0, result.stdout + result.stderr
 
 

@@ -5,7 +5,6 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from typing import Any, Final
 
@@ -18,10 +17,7 @@ from release.manifests import FILES
 from tests.config.chart import needs_helm, text
 from tests.config.pages import page, section
 from tests.config.shipped import FOLDER, IMAGE, INSTALL, containers, documents, objects, pod_specs
-from tests.processes import ROOT, run
-
-#: Belongs to nobody (RFC 5737), so it has to be replaced.
-PLACEHOLDER: Final = "192.0.2.0/24"
+from tests.processes import ROOT, called, run
 
 _HELM: Final = re.compile(r"^helm (?:upgrade|install)(?:.*\\\n)*.*", re.MULTILINE)
 
@@ -83,9 +79,7 @@ def test_the_search_for_unmerged_pods_finds_those_with_a_selector_of_their_own_t
         _pod("plain"),
         _pod("nothing-to-merge", runtimeClassName="runc"),
     ]
-    command = ["jq", "-r", program]
-    text = json.dumps({"items": items})
-    found = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    found = called("jq", "-r", program, stdin=json.dumps({"items": items}))
     assert found.stdout.split() == ["ns/unmerged", "ns/own"], found.stderr
 
 
@@ -168,8 +162,8 @@ def test_a_line_of_python_in_a_page_runs() -> None:
     lines = {line for text in pages for line in re.findall(r"python -c '([^']+)'", text)}
     assert lines
     for line in lines:
-        done = subprocess.run([sys.executable, "-c", line], capture_output=True, check=False)
-        assert done.returncode == 0, done.stderr.decode()
+        done = called(sys.executable, "-c", line)
+        assert done.returncode == 0, done.stderr
 
 
 #: The calls that make a finding.

@@ -15,6 +15,8 @@ _JUDGING: Final = {
     "allowed-classes": namespace_rules.ALLOWED_POLICY,
     "required-class": namespace_rules.REQUIRED_POLICY,
 }
+#: Policies that change pods come in any order: the mark is asked again after a class was given.
+_REINVOKED: Final = {"default-class": "Never", "mark": "IfNeeded"}
 _ALL: Final = sorted(each.name for each in _POLICIES.iterdir())
 
 
@@ -31,6 +33,7 @@ def test_a_policy_fails_closed_and_each_binding_is_its_own(folder: str) -> None:
     name = policy["metadata"]["name"]
     assert name == _JUDGING.get(folder, f"runtimeclass-extender-{folder}")
     assert policy["spec"]["failurePolicy"] == "Fail"
+    assert policy["spec"].get("reinvocationPolicy") == _REINVOKED.get(folder)
     assert bindings
     for each in bindings:
         assert each["kind"] == f"{policy['kind']}Binding"

@@ -9,13 +9,7 @@ from extender.kubernetes.decoder import DecodeError
 from extender.kubernetes.explained_pods import explained_pod
 from extender.kubernetes.resources import amounts_of
 from extender.model.objects import PodResources
-from extender.rules.resource_fit import (
-    Insufficient,
-    amount_text,
-    counted,
-    insufficient,
-    request_of,
-)
+from extender.rules.resource_fit import Insufficient, amount_text, counted, insufficient, request_of
 from tests.cases_file import cases
 from tests.vectors_file import raw_vectors
 

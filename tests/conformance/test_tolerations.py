@@ -10,11 +10,7 @@ from msgspec import convert
 from extender.kubernetes.decoder import RawTaint, RawToleration, taints_of, tolerations_of
 from extender.model.objects import HARD_EFFECTS, Taint
 from extender.model.pod_needs import Toleration
-from extender.rules.tolerations import (
-    TolerationSet,
-    find_untolerated_taint,
-    tolerates_cordon,
-)
+from extender.rules.tolerations import TolerationSet, find_untolerated_taint, tolerates_cordon
 from tests.vectors_file import vectors
 
 Case = dict[str, Any]

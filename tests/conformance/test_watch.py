@@ -22,7 +22,7 @@ DEVIATIONS: Final[dict[str, tuple[str, dict[str, str], str]]] = {
         "A watch that ends early is begun again where it was: nothing can be missed, while lists "
         "of 65,000 nodes in a row can bring an API server down. (The script's third answer is a "
         "list, no event, and so garbage to a watch: hence the list after it.)",
-    ),
+    )
 }
 
 #: The parameters that differ from client-go's in all lists: no resourceVersion and always a limit.

@@ -25,7 +25,7 @@ from tests.certificates import Authority, private_pem
 from tests.config.kustomize import kubectl
 from tests.config.shipped import INSTALL
 from tests.fakes.apiserver import IMAGES, NODES, RUNTIME_CLASSES, Json, kubeconfig
-from tests.processes import Server, ready, until
+from tests.processes import Server, called, ready, until
 
 ASSETS: Final = Path(os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin"))
 PROGRAMS: Final = ("etcd", "kube-apiserver", "kube-scheduler")
@@ -58,8 +58,7 @@ def missing() -> str:
 
 def scheduler_minor() -> int:
     """The minor version of kube-scheduler 1."""
-    command = [str(ASSETS / "kube-scheduler"), "--version"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+    told = called(ASSETS / "kube-scheduler", "--version").stdout
     found = re.search(r"v1\.([0-9]+)\.", told)
     assert found, told
     return int(found[1])
@@ -213,14 +212,7 @@ class Cluster:
         assert program
         admin = str(self.kubeconfig("admin"))
         flags = ["--kubeconfig", admin, "--cache-dir", str(self.folder / "kubectl")]
-        done = subprocess.run(
-            [str(program), *flags, *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = called(program, *flags, *arguments, stdin=stdin)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

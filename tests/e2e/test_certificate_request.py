@@ -3,7 +3,6 @@
 import base64
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +11,7 @@ import pytest
 from tests.config.kustomize import kubectl
 from tests.config.pages import blocks, section
 from tests.e2e.cluster import EXTENDER, Cluster
-from tests.processes import ready
+from tests.processes import called, ready
 
 _HEADING: Final = "### A kubeconfig without the CA's key"
 _REQUEST: Final = f"/apis/certificates.k8s.io/v1/certificatesigningrequests/{EXTENDER}"
@@ -27,16 +26,7 @@ def _shell(where: Cluster, folder: Path, script: str) -> None:
         "KUBECONFIG": str(where.kubeconfig("admin")),
         "KUBECACHEDIR": str(folder / "cache"),
     }
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = called("bash", "-euo", "pipefail", "-c", script, cwd=folder, env=environment)
     assert done.returncode == 0, done.stderr
 
 

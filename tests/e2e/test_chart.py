@@ -1,6 +1,5 @@
 """The chart on a real kube-apiserver: installed, upgraded, rolled back and removed by Helm."""
 
-import subprocess
 from typing import Any, Final
 
 import pytest
@@ -10,7 +9,7 @@ from release.manifests import CHART, FILES, helm
 from tests.config.chart import RELEASES, needs_helm, objects_of_chart
 from tests.e2e.cluster import Cluster
 from tests.e2e.test_webhook import finish_namespace, open_kinds
-from tests.processes import ROOT
+from tests.processes import ROOT, called
 
 pytestmark = needs_helm
 
@@ -26,14 +25,8 @@ _KINDS: Final = (
 
 
 def _helm(where: Cluster, *arguments: str) -> str:
-    command = [str(helm()), "--kubeconfig", str(where.kubeconfig("admin"))]
-    done = subprocess.run(
-        [*command, "--namespace", _NAMESPACE, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    flags = ("--kubeconfig", where.kubeconfig("admin"), "--namespace", _NAMESPACE)
+    done = called(helm(), *flags, *arguments, seconds=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

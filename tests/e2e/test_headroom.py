@@ -33,9 +33,7 @@ def container(requests: dict[str, str]) -> list[dict[str, Any]]:
     return [{"name": "c", "image": "registry.example/none", "resources": amounts}]
 
 
-def test_so_many_more_pods_are_bound_and_the_next_waits_for_what_ends_it(
-    instead: Cluster,
-) -> None:
+def test_so_many_more_pods_are_bound_and_the_next_waits_for_what_ends_it(instead: Cluster) -> None:
     with instead.scheduling():
         for seed in range(CLUSTERS):
             print(f"cluster {seed}")

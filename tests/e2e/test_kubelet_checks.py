@@ -32,14 +32,6 @@ def test_a_pod_for_windows_goes_to_windows(either: Cluster) -> None:
         assert {where.bound(f"w{number}") for number in range(5)} == {"windows"}
 
 
-def test_without_the_check_such_a_pod_is_bound_to_linux(instead: Cluster) -> None:
-    """What the kubelet there would then reject: PodOSNotSupported."""
-    instead.add_node("linux", {"kubernetes.io/os": "linux"}, **kubelet("linux"))
-    with instead.scheduling("--kubelet-check", "off"):
-        instead.add_pod("web", os={"name": "windows"})
-        assert instead.bound("web") == "linux"
-
-
 def test_strict_keeps_pods_with_user_namespaces_off_old_kubelets(instead: Cluster) -> None:
     if not is_on("UserNamespacesSupport", (1, instead.minor)):
         pytest.skip("kube-apiserver drops spec.hostUsers by default before 1.33")

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ from extender.kubernetes.versions import (
 )
 from tests.e2e.cluster import Cluster, scheduler_minor, sized
 from tests.e2e.gates import KNOWN
-from tests.processes import until
+from tests.processes import called, until
 
 #: A folder with a go.mod for each version, and programs that print what that version knows.
 MODULES: Final = Path(__file__).parents[1] / "kubernetes"
@@ -64,15 +63,12 @@ def minor() -> int:
 
 def told(program: str, minor: int, asked: object = None) -> Any:
     """What a program of tests/kubernetes prints, linked with a version's source."""
-    done = subprocess.run(
-        ["go", "run", f"../{program}.go"],
+    done = called(
+        *("go", "run", f"../{program}.go"),
         cwd=MODULES / f"1.{minor}",
         env={**os.environ, "CGO_ENABLED": "0"},
-        input=json.dumps(asked),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
+        stdin=json.dumps(asked),
+        seconds=600,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)

@@ -1,15 +1,14 @@
 """scheduler-config/policies/mark on a real kube-apiserver."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from extender.kubernetes.namespaces import DEFAULT_ANNOTATION
 from tests.e2e import policies
 from tests.e2e.cluster import Cluster
-from tests.e2e.policies import ADMISSION, KATA, MARK, add_namespace, ask, needs_mutating_policies
+from tests.e2e.policies import KATA, MARK, add_namespace, ask, needs_mutating_policies
 from tests.fakes.apiserver import RUNTIME_CLASSES, Json
-from tests.processes import until
 
 MARKED = [("1", "1")]
 
@@ -97,60 +96,8 @@ def test_pods_of_the_cluster_itself_are_marked_when_they_name_a_class(marking: C
 def test_a_default_class_is_marked_in_whichever_order_the_policies_are_called(
     where: Cluster,
 ) -> None:
-    """kube-apiserver draws the order of policies by lot, each time that one of them changes."""
+    """kube-apiserver draws it by lot; the policy of the mark is asked again after the other."""
     namespace = add_namespace(where, "marked", {DEFAULT_ANNOTATION: "kata"})
-    with policies.marking(where), policies.defaulting(where), Lots(where) as draw:
-        for _ in range(8):
-            draw()
-            answer = ask(where, namespace)
-            assert (answer.runtime_class, answer.marks) == ("kata", MARKED)
-
-
-class Lots:
-    """A policy of its own that shows when the policies were taken up anew."""
-
-    _PATHS = (
-        f"{ADMISSION}/mutatingadmissionpolicies",
-        f"{ADMISSION}/mutatingadmissionpolicybindings",
-    )
-
-    def __init__(self, where: Cluster) -> None:
-        self._where = where
-        self._drawn = 0
-
-    def __enter__(self) -> Callable[[], None]:
-        policy, binding = self._PATHS
-        self._where.create(policy, self._policy())
-        self._where.create(binding, {"metadata": {"name": "lots"}, "spec": {"policyName": "lots"}})
-        return self._draw
-
-    def __exit__(self, *_: object) -> None:
-        for path in reversed(self._PATHS):
-            self._where.delete(f"{path}/lots")
-
-    def _policy(self) -> Json:
-        expression = f'Object{{metadata: Object.metadata{{labels: {{"drawn": "{self._drawn}"}}}}}}'
-        pods = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
-        return {
-            "metadata": {"name": "lots"},
-            "spec": {
-                "reinvocationPolicy": "Never",
-                "matchConstraints": {"resourceRules": [{**pods, "operations": ["CREATE"]}]},
-                "mutations": [
-                    {
-                        "patchType": "ApplyConfiguration",
-                        "applyConfiguration": {"expression": expression},
-                    }
-                ],
-            },
-        }
-
-    def _draw(self) -> None:
-        self._drawn += 1
-        self._where.patch(f"{self._PATHS[0]}/lots", self._policy())
-
-        def taken_up() -> bool:
-            labels = ask(self._where).document["metadata"].get("labels", {})
-            return bool(labels.get("drawn") == str(self._drawn))
-
-        until(taken_up)
+    with policies.marking(where), policies.defaulting(where):
+        answer = ask(where, namespace)
+    assert (answer.runtime_class, answer.marks) == ("kata", MARKED)

@@ -73,7 +73,6 @@ def test_the_api_server_refuses_what_our_own_rules_refuse_and_says_the_same(both
     answers = {}
     for number, case in enumerate(CASES):
         annotations, name, _ = case.values
-        assert isinstance(annotations, dict)
         namespace = add_namespace(both, f"case-{number}", annotations)
         named = {"runtimeClassName": name} if name else {}
         ours = rules_of(namespace, annotations).refusal(str(name or ""))

@@ -190,9 +190,7 @@ def is_called(api: Cluster) -> bool:
 
 @pytest.fixture(scope="module")
 def clusters(
-    cluster_beside: Cluster,
-    cluster_instead: Cluster,
-    tmp_path_factory: pytest.TempPathFactory,
+    cluster_beside: Cluster, cluster_instead: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Clusters]:
     classes = {}
     for each in (cluster_beside, cluster_instead):

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ import xmlschema
 import yaml
 
 from tests.fakes.apiserver import NAMESPACES, FakeApiServer, Fault, filled, kubeconfig
-from tests.processes import ROOT, run
+from tests.processes import ROOT, called, run
 
 WORKLOADS: Final = ROOT / "tests" / "workloads"
 FOLDER: Final = WORKLOADS / "folder"
@@ -105,8 +104,7 @@ def test_an_export_cut_down_as_the_page_says_has_the_same_findings(tmp_path: Pat
     files = (WORKLOADS / "cluster").iterdir()
     items = [each for file in files for each in yaml.safe_load_all(file.read_text())]
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-    cut = subprocess.run(["jq", program], input=listed, capture_output=True, text=True, check=True)
-    (tmp_path / "cluster.json").write_text(cut.stdout)
+    (tmp_path / "cluster.json").write_text(called("jq", program, stdin=listed).stdout)
     words = ("check", "-f", str(FOLDER), "-o", "json", "--manifests")
     short, whole = run(*words, str(tmp_path / "cluster.json")), run(*words, CLUSTER[1])
     assert (short.stdout, short.stderr) == (whole.stdout, whole.stderr)
@@ -118,28 +116,6 @@ def test_a_folder_without_workloads_is_told_with_what_was_read() -> None:
     assert result.stderr.endswith(
         "holds no Pod or workload; read: 2 Namespace, 8 Node, 5 RuntimeClass\n"
     )
-
-
-BOMB: Final = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
-)
-
-
-@pytest.mark.parametrize("command", ["check", "render"])
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        pytest.param(f"kind: Pod\n{BOMB}", "characters", id="aliases"),
-        pytest.param("kind: Pod\nspec: " + "[" * 10_000, "nested too deeply", id="depth"),
-        pytest.param('{"kind": "Pod", "spec": ' + "[" * 10_000, "nested", id="depth of JSON"),
-        pytest.param("kind: Pod\n\x1b]0;x\x07: 1\n", "invalid YAML", id="control characters"),
-    ],
-)
-def test_hostile_texts_are_one_line(command: str, text: str, said: str) -> None:
-    result = run(command, "-f", "-", *CLUSTER, stdin=text)
-    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-    assert said in result.stderr
-    assert result.stderr.rstrip("\n").isprintable()
 
 
 @pytest.mark.parametrize("output", ["table", "json", "sarif", "junit"])

@@ -27,7 +27,7 @@ from tests.fakes.apiserver import (
     kubeconfig,
     runtime_class,
 )
-from tests.processes import ROOT, SAMPLES, run
+from tests.processes import SAMPLES, called, run
 
 BIN: Final = Path(sys.executable).parent
 CLUSTER: Final = str(SAMPLES / "cluster")
@@ -35,6 +35,8 @@ PODS: Final = str(SAMPLES / "pods")
 
 #: No cluster is anywhere to be found.
 NOWHERE: Final = {"HOME": "/nonexistent", "KUBECONFIG": ""}
+
+PROGRAMS_IN_PATH: Final = {**os.environ, **NOWHERE, "PATH": f"{BIN}:/usr/bin:/bin"}
 
 #: What a shell may take for the answer.
 _SECONDS: Final = 20.0
@@ -240,15 +242,9 @@ def test_a_shell_completes_what_is_typed(terminal: Terminal) -> None:
 )
 def test_fish_completes_what_is_typed(typed: str, candidates: list[str], tmp_path: Path) -> None:
     scripts = "; ".join(f"{each} completion fish | source" for each in PROGRAMS)
-    result = subprocess.run(
-        ["fish", "--no-config", "-c", f"{scripts}; complete -C '{typed}'"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, **NOWHERE, "PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(tmp_path)},
-    )
-    assert result.stderr == ""
+    words = ("fish", "--no-config", "-c", f"{scripts}; complete -C '{typed}'")
+    result = called(*words, env={**PROGRAMS_IN_PATH, "HOME": str(tmp_path)})
+    assert (result.returncode, result.stderr) == (0, "")
     found = [line.partition("\t")[0] for line in result.stdout.splitlines()]
     assert found[: len(candidates)] == candidates
     assert bool(found) is bool(candidates)
@@ -265,24 +261,15 @@ def test_fish_completes_what_is_typed(typed: str, candidates: list[str], tmp_pat
 )
 def test_kubectl_asks_the_plugin(words: list[str], answer: list[str]) -> None:
     """kubectl's own scripts run `kubectl __complete`, which finds kubectl_complete-runtimeclass."""
-    result = subprocess.run(
-        [str(kubectl()), "__complete", "runtimeclass", *words],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, **NOWHERE, "PATH": f"{BIN}:/usr/bin:/bin"},
-    )
+    result = called(kubectl(), "__complete", "runtimeclass", *words, env=PROGRAMS_IN_PATH)
     assert result.stdout.splitlines() == answer
 
 
 def test_zsh_takes_the_script_from_its_fpath_too(tmp_path: Path) -> None:
     if shutil.which("zsh") is None:
         pytest.skip("no zsh here")
-    script = subprocess.run(
-        [BIN / PROGRAMS[0], "completion", "zsh"], capture_output=True, check=True
-    ).stdout
-    (tmp_path / f"_{PROGRAMS[0]}").write_bytes(script)
+    script = called(BIN / PROGRAMS[0], "completion", "zsh").stdout
+    (tmp_path / f"_{PROGRAMS[0]}").write_text(script)
     terminal = Terminal(["zsh", "-f", "-i"], tmp_path)
     try:
         terminal.wait_for("READY> ")

@@ -6,21 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from loadtest.hostile import (
-    QUICK,
-    SLOW,
-    Attack,
-    Target,
-    half_sent,
-)
-from tests.processes import SAMPLES, serving
+from loadtest.hostile import QUICK, SLOW, Attack, Target, half_sent
+from tests.integration.test_server import CLUSTER, HURRY
+from tests.processes import ready
 
 LIMIT = 1_000_000
 
 
 @pytest.fixture(scope="module")
 def target() -> Iterator[Target]:
-    with serving(SAMPLES / "cluster", flags=("--max-body-bytes", str(LIMIT))) as server:
+    with ready("serve", *CLUSTER, "--max-body-bytes", str(LIMIT), constants=HURRY) as server:
         yield Target(server.address, LIMIT)
 
 

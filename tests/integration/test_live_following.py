@@ -112,20 +112,6 @@ def test_changes_that_arrive_together_make_few_snapshots(tmp_path: Path) -> None
             assert len(swaps) < 100
 
 
-def test_an_older_version_is_not_applied(cluster: FakeApiServer, follow: Follow) -> None:
-    def event(version: str, value: str) -> dict[str, object]:
-        metadata = {"name": "a", "resourceVersion": version, "labels": {"k": value}}
-        return {"type": "MODIFIED", "object": {"kind": "Node", "metadata": metadata}}
-
-    newest = "9" * 30
-    events = [event(newest, "new"), event("10", "old"), event("2", "older")]
-    cluster.scripts[NODES] = deque([EMPTY_LIST, {"watch": events, "end": "hang"}])
-    with follow(watch_list=False) as run:
-        until(lambda: len(run.events) == 3)
-        until(lambda: has_labels(run, "a", {"k": "new"}))
-        assert run.list_watch.resource_version == newest
-
-
 @pytest.mark.parametrize(
     "item",
     [

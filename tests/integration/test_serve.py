@@ -15,9 +15,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.integration.raw_clients import RawClient
-from tests.integration.test_server import get, ops_of, worker_of
-from tests.processes import ROOT, SAMPLES, Server, run, running, serving, until
+from tests.integration.test_server import worker_of
+from tests.processes import ROOT, SAMPLES, Server, called, run, running, serving, until
 
 CLUSTER = SAMPLES / "cluster"
 REQUESTS = SAMPLES / "requests"
@@ -30,22 +29,6 @@ MANY_NAMES = orjson.dumps({"Pod": KATA_POD, "Nodes": None, "NodeNames": NAMES})
 MANY_VICTIMS = orjson.dumps(
     {"Pod": KATA_POD, "NodeNameToMetaVictims": dict.fromkeys(NAMES, VICTIMS)}
 )
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"Pod":{},"NodeNames":["\x01"]}',
-        b'{"Pod":{},"Nodes":null,"NodeNames":["a\xff"]}',
-        b"[" * 100_000,
-    ],
-    ids=["a control character", "no UTF-8", "deep"],
-)
-def test_bytes_that_are_no_json_are_a_400_of_one_line(sample: Server, body: bytes) -> None:
-    status, answer, headers = sample.request("POST", "/filter", body)
-    assert (status, headers["Content-Type"]) == (400, "application/json")
-    (error,) = json.loads(answer).values()
-    assert error.isprintable()
 
 
 def _write(folder: Path, node: str) -> None:
@@ -131,15 +114,6 @@ def test_an_address_in_use_is_told_in_one_line(sample: Server) -> None:
     assert "Address already in use" in result.stderr
 
 
-def test_probes_and_metrics_move_to_the_ops_listener() -> None:
-    with serving(CLUSTER, flags=("--ops-bind", "127.0.0.1:0")) as server:
-        assert server.request("GET", "/metrics")[0] == 404
-        with RawClient(ops_of(server)) as client:
-            answer = client.send(get("/metrics")).answer()
-        assert answer.status == 200
-        assert b"runtimeclass_extender_cache_objects" in answer.body
-
-
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -197,14 +171,7 @@ sys.exit(main(sys.argv[1:]))
 
 def test_a_stop_while_the_worker_is_forked_is_heeded() -> None:
     command = [sys.executable, "-c", STOPPED_AT_ITS_FORK, "serve", "--bind", "127.0.0.1:0"]
-    result = subprocess.run(
-        [*command, "--manifests", str(CLUSTER)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=ROOT,
-    )
+    result = called(*command, "--manifests", CLUSTER)
     assert (result.returncode, "Traceback" in result.stderr) == (0, False)
 
 
@@ -226,13 +193,13 @@ sys.exit(main(sys.argv[3:]))
 FIRST_PROCESS = ("unshare", "--user", "--map-root-user", "--pid", "--fork")
 
 
-def _interrupted(number: signal.Signals, module: str, *before: str) -> tuple[int, bytes]:
+def _interrupted(number: signal.Signals, module: str, *before: str) -> tuple[int, str]:
     """The exit code, and what was said."""
     program = [*before, sys.executable, "-c", INTERRUPTED, number.name, module]
     command = [*program, "serve", "--bind", "127.0.0.1:0", "--manifests", "no-such-file"]
     before_it = signal.signal(signal.SIGINT, signal.SIG_DFL)  # it is ignored in background jobs
     try:
-        result = subprocess.run(command, capture_output=True, timeout=30, check=False, cwd=ROOT)
+        result = called(*command)
     finally:
         signal.signal(signal.SIGINT, before_it)
     return result.returncode, result.stderr
@@ -240,12 +207,11 @@ def _interrupted(number: signal.Signals, module: str, *before: str) -> tuple[int
 
 @pytest.mark.parametrize("module", ["extender.server.serve_command", "urllib3", "flask"])
 def test_ctrl_c_while_modules_are_imported_ends_it_silently(module: str) -> None:
-    assert _interrupted(signal.SIGINT, module) == (130, b"")
+    assert _interrupted(signal.SIGINT, module) == (130, "")
 
 
 @pytest.mark.skipif(
-    shutil.which(FIRST_PROCESS[0]) is None
-    or subprocess.run([*FIRST_PROCESS, "true"], capture_output=True, check=False).returncode != 0,
+    shutil.which(FIRST_PROCESS[0]) is None or called(*FIRST_PROCESS, "true").returncode != 0,
     reason="no namespaces of one's own",
 )
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
@@ -253,7 +219,7 @@ def test_the_first_process_of_a_container_ends_while_it_starts(
     number: signal.Signals, code: int
 ) -> None:
     """The kernel gives it no signal that it has no handler for."""
-    assert _interrupted(number, "flask", *FIRST_PROCESS) == (code, b"")
+    assert _interrupted(number, "flask", *FIRST_PROCESS) == (code, "")
 
 
 @pytest.mark.parametrize(

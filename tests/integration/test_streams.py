@@ -23,7 +23,7 @@ from tests.fakes.apiserver import (
     node,
     runtime_class,
 )
-from tests.processes import ROOT, SAMPLES, run, running, until
+from tests.processes import ROOT, SAMPLES, called, run, running, until
 from tests.terminals import on_a_terminal
 
 CLUSTER: Final = f"--manifests {SAMPLES / 'cluster'}"
@@ -33,14 +33,7 @@ NODES_OF_KATA: Final = f"nodes kata {CLUSTER}"
 def in_a_shell(command: str) -> subprocess.CompletedProcess[str]:
     """Bash runs `extender ARGUMENTS` as a console script does."""
     function = f'extender() {{ {shlex.quote(sys.executable)} -m extender "$@"; }}\n'
-    return subprocess.run(
-        ["bash", "-c", function + command],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=ROOT,
-        check=False,
-    )
+    return called("bash", "-c", function + command)
 
 
 @pytest.mark.parametrize("words", [NODES_OF_KATA, "--help", "--version", "check --help"])
@@ -104,17 +97,11 @@ def test_a_service_starts_whatever_its_streams_are(
 )
 def test_names_on_the_terminal_are_one_line_that_moves_nothing(words: list[str]) -> None:
     name = os.fsdecode(b"a\nb\x1b[31m\r\xc2\x9b2J\xe2\x80\xae\xff")
-    result = subprocess.run(
-        [sys.executable, "-m", "extender", *(word.replace("{}", name) for word in words)],
-        capture_output=True,
-        timeout=60,
-        cwd=ROOT,
-        check=False,
-    )
-    assert (result.returncode, result.stdout) == (2, b"")
-    said = result.stderr.decode()
-    assert said.endswith("\n")
-    assert said.removesuffix("\n").isprintable()
+    words = [word.replace("{}", name) for word in words]
+    result = called(sys.executable, "-m", "extender", *words)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.endswith("\n")
+    assert result.stderr.removesuffix("\n").isprintable()
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
@@ -139,14 +126,8 @@ def encrypted_key(tmp_path: Path, *form: str) -> tuple[Path, Path]:
     """(certificate, its key encrypted)"""
     files = Authority(tmp_path).issue("server")
     encrypted = tmp_path / "encrypted.key"
-    subprocess.run(
-        [
-            *("openssl", "pkey", "-in", str(files.key), "-out", str(encrypted), *form),
-            *("-aes128", "-passout", "pass:abcd"),
-        ],
-        check=True,
-        capture_output=True,
-    )
+    words = ("-out", encrypted, *form, "-aes128", "-passout", "pass:abcd")
+    assert called("openssl", "pkey", "-in", files.key, *words).returncode == 0
     return files.cert, encrypted
 
 

@@ -1,8 +1,6 @@
 """pods, classes, can-delete and rollout as processes: from manifests, and from an API server."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -109,19 +107,19 @@ def test_many_pods_are_listed_in_pages(tmp_path: Path) -> None:
         assert kata["pods"]["running"] == 1204
         pages = [each for each in server.requests if each.path == PODS]
         assert [each.query["limit"] for each in pages] == ["500"] * 3
+        assert not any(each.is_watch for each in server.requests)
 
 
 def test_the_plugin_looks_at_the_namespace_of_the_context(tmp_path: Path) -> None:
     assert {"pods", "classes", "can-delete", "rollout"} <= PLUGIN_COMMANDS.keys()
-    plugin = Path(sys.executable).with_name("kubectl-runtimeclass")
     with filled(FakeApiServer(), OBJECTS) as server:
         config = json.loads(kubeconfig(server.url))
         config["contexts"][0]["context"]["namespace"] = "shop"
         (tmp_path / "kubeconfig").write_text(json.dumps(config))
         source = ("--kubeconfig", str(tmp_path / "kubeconfig"))
         for flags, count in (((), 4), (("-A",), 6), (("-n", "default"), 2)):
-            words = [plugin, "pods", *flags, *source, "-o", "json"]
-            answer = subprocess.run(words, capture_output=True, timeout=60, check=True).stdout
+            words = ("pods", *flags, *source, "-o", "json")
+            answer = run(*words, program="kubectl-runtimeclass").stdout
             assert len(json.loads(answer)["items"]) == count
         assert any(each.path == "/api/v1/namespaces/shop/pods" for each in server.requests)
 

@@ -22,7 +22,7 @@ from tests.e2e.cluster import ASSETS
 from tests.fakes.apiserver import Json, kubeconfig
 from tests.node import parts
 from tests.node.parts import step, until
-from tests.processes import ROOT
+from tests.processes import ROOT, called
 
 FOLDER: Final = Path(os.environ.get("NODE_DIR", "/tmp/runtimeclass-node"))
 NAME: Final = "node"
@@ -223,14 +223,7 @@ class Node:
 
     def _kubectl(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         flags = ["--kubeconfig", str(self.kubeconfig), "--cache-dir", str(self.folder / "kubectl")]
-        return subprocess.run(
-            [str(ASSETS / "kubectl"), *flags, *words],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
+        return called(ASSETS / "kubectl", *flags, *words, stdin=stdin, seconds=300)
 
     def kubectl(self, *words: str, stdin: str = "") -> str:
         """As admin, from the machine; fails where kubectl does."""

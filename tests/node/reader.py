@@ -24,11 +24,7 @@ _ON_THE_NODE: Final = "/root/checkout"
 _PAGES: Final = {
     "second-scheduler": ("install-second-scheduler", "## 1. Install", "runtimeclass-scheduler"),
     "webhook": ("webhook", "## Installing it", "runtimeclass-webhook"),
-    "remote": (
-        "install-remote",
-        "## 1. Certificates and the service",
-        "runtimeclass-extender",
-    ),
+    "remote": ("install-remote", "## 1. Certificates and the service", "runtimeclass-extender"),
 }
 
 

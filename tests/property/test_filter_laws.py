@@ -6,14 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.model.objects import (
-    ClassRules,
-    Node,
-    Pod,
-    PodResources,
-    PodState,
-    RuntimeClass,
-)
+from extender.model.objects import ClassRules, Node, Pod, PodResources, PodState, RuntimeClass
 from extender.rules.node_checks import Policy
 from extender.rules.verdicts import Shapes
 from tests.property import strategies as some

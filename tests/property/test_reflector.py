@@ -29,9 +29,7 @@ changes = st.one_of(
     st.tuples(st.just("compact"), st.just(""), st.just(0)),
     st.tuples(st.just("drop"), st.just(""), st.just(0)),
 )
-ends = st.sampled_from(
-    ["close", "abort", "part", "expire", "throttle", "unknown", "garbage"],
-)
+ends = st.sampled_from(["close", "abort", "part", "expire", "throttle", "unknown", "garbage"])
 faults = st.one_of(
     st.none(),
     st.builds(Fault, status=st.sampled_from([401, 403, 410, 422, 429, 500, 503])),

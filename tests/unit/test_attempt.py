@@ -213,10 +213,7 @@ def test_nodes_that_the_affinity_does_not_name_are_left_out_before_any_filter() 
 
 @pytest.mark.parametrize(
     ("version", "end"),
-    [
-        ((1, 37), "not found"),
-        ((1, 33), f"preemption: 0/1 nodes are available: 1 {NOT_HELPFUL}."),
-    ],
+    [((1, 37), "not found"), ((1, 33), f"preemption: 0/1 nodes are available: 1 {NOT_HELPFUL}.")],
 )
 def test_terms_that_name_no_node_together_are_told_before_any_node(
     version: Version, end: str

@@ -1,9 +1,8 @@
 """Reading JSON, from several threads at once."""
 
-import subprocess
 import sys
 
-from tests.processes import ROOT
+from tests.processes import called
 
 #: Fresh structs each round: what msgspec notes of one it notes once in a process.
 _ROUNDS = """
@@ -49,12 +48,5 @@ for _ in range(500):
 
 def test_threads_that_read_a_kind_for_the_first_time_at_once_do_not_end_the_process() -> None:
     """As the threads that follow nodes and RuntimeClasses do when the service starts."""
-    done = subprocess.run(
-        [sys.executable, "-c", _ROUNDS],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=ROOT,
-        check=False,
-    )
+    done = called(sys.executable, "-c", _ROUNDS)
     assert (done.returncode, done.stderr) == (0, "")

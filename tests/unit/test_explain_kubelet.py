@@ -49,7 +49,7 @@ def _node(version: str, system: str, image: str, users: bool, handlers: tuple[st
             "kubeletVersion": version,
             "operatingSystem": system,
             "architecture": "amd64",
-        },
+        }
     }
     if int(version.split(".")[1]) >= 31:
         status["runtimeHandlers"] = [{"name": name, "features": features} for name in handlers]
@@ -157,9 +157,6 @@ def test_check_warns_of_such_kubelets_unless_a_flag_decides() -> None:
         assert not check_classes(snapshot, Support(STRICT.handler_check), policy)
 
 
-RESTARTS = {"restartPolicyRules": [None, {"action": "RestartAllContainers"}]}
-NO_EXEC = {"volumeMounts": [None, {"name": "v", "bindMountOptions": ["noexec"]}]}
-ON_HOST = {"hostNetwork": True, "hostUsers": False}
 DECLARED = "node(s) didn't match Pod's required features"
 
 

@@ -11,16 +11,7 @@ from hypothesis import strategies as st
 
 from extender.cli.commands import COMMANDS, PLUGIN_COMMANDS, program
 from extender.cli.environment import PURE_PYTHON, check_spelling
-from extender.cli.flags import (
-    PLUGIN,
-    PREFIX,
-    PROGRAM,
-    Command,
-    Flags,
-    argument,
-    boolean,
-    flag,
-)
+from extender.cli.flags import PLUGIN, PREFIX, PROGRAM, Command, Flags, argument, boolean, flag
 from extender.main import main
 from extender.model.errors import UsageError
 from extender.server.starting import Address, address

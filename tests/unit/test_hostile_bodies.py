@@ -33,7 +33,7 @@ _TINY: Final = b'{"metadata":{"name":"node-%06d"},"spec":{},"status":{}}'
 def filled(start: bytes, element: bytes, end: bytes, size: int, between: bytes = b",") -> bytes:
     """As many of the element as have room."""
     times = (size - len(start) - len(end)) // (len(element) + len(between))
-    return start + between.join([element] * times) + end
+    return start + (element + between) * (times - 1) + element + end
 
 
 def numbered(start: bytes, element: bytes, end: bytes, times: int) -> bytes:
@@ -43,8 +43,8 @@ def numbered(start: bytes, element: bytes, end: bytes, times: int) -> bytes:
 def nodes_with(part: bytes, element: bytes, times: int, size: int) -> bytes:
     """Whole Nodes, each with so many elements in one of its lists, which is like no other's."""
     items, number, left = [], count(), size - 200
+    listed = b",".join([element.replace(b"%d", b"%d" % each) for each in range(times)])
     while left > 0:
-        listed = b",".join([element.replace(b"%d", b"%d" % each) for each in range(times)])
         name = b"%07d" % next(number)
         items.append(_AROUND % (name, part.replace(b"NAME", name).replace(b"LIST", listed)))
         left -= len(items[-1]) + 1

@@ -4,13 +4,7 @@ from typing import Any
 
 import pytest
 
-from extender.kubernetes.versions import (
-    ON_SINCE,
-    Span,
-    Version,
-    is_on,
-    version_of,
-)
+from extender.kubernetes.versions import ON_SINCE, Span, Version, is_on, version_of
 from tests.cases_file import cases
 
 

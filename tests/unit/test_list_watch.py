@@ -20,8 +20,6 @@ from extender.cluster.api.list_watch import (
 from tests.cases_file import cases
 from tests.clocks import Clock
 
-LIVED = 5.0
-
 
 def never() -> float:
     return 0.0

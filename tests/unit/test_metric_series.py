@@ -2,14 +2,13 @@
 
 import json
 import random
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.model.objects import Handler, Node, RuntimeClass
-from extender.verbs.metrics import CacheCollector, Metrics, RefusedPodsCollector, SupportCollector
+from extender.verbs.metrics import CacheCollector, RefusedPodsCollector, SupportCollector
 from tests.asking import Client
 from tests.services import client_of, service_over
 from tests.stores import store_of
@@ -93,6 +92,22 @@ def test_the_gauges_say_which_nodes_support_what(client: Client) -> None:
     }
 
 
+@pytest.mark.parametrize("described", [False, True], ids=["names", "objects"])
+def test_a_bound_pod_that_is_refused_other_nodes_is_not_counted(
+    client: Client, described: bool
+) -> None:
+    """It has its node, where it is to be resized (KEP-5836): nothing has to be requeued for it."""
+    items = {"items": [{"metadata": {"name": "b"}}]}
+    nodes = {"Nodes": items} if described else {"NodeNames": ["b"]}
+    counted = []
+    for node in ("a", None):
+        spec = {"runtimeClassName": "gvisor", "nodeName": node}
+        answer = client.post("/filter", json.dumps({"Pod": {"spec": spec}, **nodes})).json
+        assert list(answer["FailedAndUnresolvableNodes"]) == ["b"]
+        counted.append("_rejected_total{" in client.get("/metrics").text)
+    assert counted == [False, True]
+
+
 def test_until_all_is_known_the_debug_answers_are_503() -> None:
     store = SnapshotStore()
     client = client_with_gauges(store)
@@ -104,12 +119,3 @@ def test_until_all_is_known_the_debug_answers_are_503() -> None:
     answer = client.post("/explain", data=b'{"spec":{}}')
     assert answer.status_code == 503
     assert not any("runtimeclass_nodes{" in each for each in series(client))
-
-
-def test_what_a_watch_brings_and_how_it_ends_is_counted() -> None:
-    metrics = Metrics()
-    metrics.event("nodes", "ADDED")
-    metrics.restart("nodes", "closed")
-    text = client_of(replace(service_over(SnapshotStore()), metrics=metrics)).get("/metrics").text
-    counted = [line for line in text.splitlines() if line.endswith(" 1.0") and "nodes" in line]
-    assert len([each for each in counted if "_watch_" in each]) == 2

@@ -35,7 +35,6 @@ NODES: Final = [
 ]
 SNAPSHOT: Final = snapshot_of(NODES, [KATA])
 NEEDS_USERS: Final = Features(user_namespaces=True)
-LESS: Final = {"cpu": "1", "memory": "120Mi"}
 
 
 def judged(policy: Policy | None = None, **fields: Any) -> tuple[State, str]:

@@ -20,10 +20,6 @@ def pod(name: str = "p", **changes: Any) -> dict[str, Any]:
 TEMPLATE = {"spec": {"runtimeClassName": "kata"}}
 
 
-MIRROR = {"name": "p", "annotations": {"kubernetes.io/config.mirror": "x"}}
-OF_THE_CLUSTER = {"name": "p", "namespace": "kube-system"}
-
-
 @cases
 def test_a_pod_is_judged_unless_no_policy_looks_at_it(
     document: dict[str, Any], expected: list[object] | None

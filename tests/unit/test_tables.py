@@ -1,7 +1,6 @@
 """Tables fit, wrap and colour as they should."""
 
 import re
-import subprocess
 import sys
 from collections import Counter
 from typing import Final
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cli.output import Cell, Colour, Row, Screen, paragraph, table
+from tests.processes import called
 
 WORD: Final = st.text("ab-.", min_size=1, max_size=60)
 TEXT: Final = st.lists(WORD, max_size=6).map(" ".join)
@@ -83,8 +83,7 @@ def test_no_service_imports_what_wraps_tables() -> None:
         "import sys; from extender.cli.commands import COMMANDS;"
         "[COMMANDS[each].load() for each in ('serve', 'webhook')]; print('rich' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    assert called(sys.executable, "-c", code).stdout == "False\n"
 
 
 def test_a_paragraph_is_indented_behind_its_mark() -> None:
