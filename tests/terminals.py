@@ -1,13 +1,16 @@
-"""Commands on a terminal."""
+"""Commands on a terminal of their own, as a person has it."""
 
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+import termios
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from tests.processes import ROOT
@@ -16,53 +19,80 @@ from tests.processes import ROOT
 _SECONDS: Final = 30.0
 
 
-def on_a_terminal(*arguments: str, **env: str) -> tuple[int, str]:
-    """(exit code, what was written) with all of stdin, stdout and stderr on a terminal."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "extender", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        cwd=ROOT,
-        env={**os.environ, "TERM": "xterm", **env},
-        start_new_session=True,
-    ) as process:
+class Terminal:
+    """A program with all of stdin, stdout and stderr on a terminal."""
+
+    def __init__(self, *command: str, folder: Path = ROOT, env: dict[str, str]) -> None:
+        self._ours, theirs = pty.openpty()
+        # A wide one: what is typed must not be wrapped.
+        termios.tcsetwinsize(theirs, (50, 300))
+        self._process = subprocess.Popen(
+            command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=folder,
+            start_new_session=True,
+            env={"TERM": "xterm", **env},
+        )
         os.close(theirs)
-        pieces = []
-        deadline = threading.Timer(_SECONDS, process.kill)
-        deadline.start()
+        self._said = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def _hears(self, deadline: float) -> bool:
+        """Whether there was more; not at the end, which shows as an error."""
+        left = deadline - time.monotonic()
+        assert left > 0, f"nothing more after:\n{self._said}"
         try:
-            while piece := os.read(ours, 65536):
-                pieces.append(piece)
-        except OSError:  # that is how the end of a terminal shows
+            if select.select([self._ours], [], [], left)[0]:
+                self._said += os.read(self._ours, 65536).decode(errors="replace")
+        except OSError:
+            return False
+        return True
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        """What is on the terminal since the last match, without what moves the cursor."""
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\r", "", self._said)
+            if match := re.search(pattern, plain):
+                self._said = ""
+                return match
+            assert self._hears(deadline), f"no {pattern!r} in:\n{plain}"
+
+    def ended(self) -> tuple[int, str]:
+        """(exit code, what was written), once there is no more."""
+        deadline = time.monotonic() + _SECONDS
+        while self._hears(deadline):
             pass
-        code = process.wait()
-        deadline.cancel()
-    os.close(ours)
-    return code, b"".join(pieces).decode()
+        return self._process.wait(), self._said
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._ours)
 
 
 @contextmanager
-def progress_of(
-    *arguments: str,
-) -> Iterator[tuple["subprocess.Popen[bytes]", Callable[[bytes], None]]]:
-    """A command with stderr on a terminal, and a function that waits for words there."""
-    ours, theirs = pty.openpty()
-    shown = b""
+def terminal(*command: str, env: dict[str, str], folder: Path = ROOT) -> Iterator[Terminal]:
+    found = Terminal(*command, folder=folder, env=env)
+    try:
+        yield found
+    finally:
+        found.close()
 
-    def wait_for(words: bytes) -> None:
-        nonlocal shown
-        while words not in shown:
-            assert select.select([ours], [], [], _SECONDS)[0], shown
-            shown += os.read(ours, 65536)
 
-    command = [sys.executable, "-m", "extender", *arguments]
-    env = {**os.environ, "TERM": "xterm"}
-    with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=theirs, cwd=ROOT, env=env
-    ) as process:
-        os.close(theirs)
-        yield process, wait_for
-        process.kill()
-    os.close(ours)
+@contextmanager
+def running_on_a_terminal(*arguments: str, **env: str) -> Iterator[Terminal]:
+    """A command of ours."""
+    own = {**os.environ, "TERM": "xterm", **env}
+    with terminal(sys.executable, "-m", "extender", *arguments, env=own) as found:
+        yield found
+
+
+def on_a_terminal(*arguments: str, **env: str) -> tuple[int, str]:
+    """(exit code, what was written)"""
+    with running_on_a_terminal(*arguments, **env) as found:
+        return found.ended()

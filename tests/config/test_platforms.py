@@ -12,27 +12,6 @@ from tests.config.pages import blocks, page, rows, section
 from tests.config.shipped import FOLDER, SCHEDULER_CONFIGURATION, documents, the_object
 from tests.processes import ROOT, run
 
-#: Nothing about it is worth a finding.
-SOUND_CLUSTER: Final = """
-apiVersion: v1
-kind: Node
-metadata:
-  name: n1
-  labels: {node-restriction.kubernetes.io/sandbox: kata}
-status:
-  runtimeHandlers: [{name: ""}, {name: runc}, {name: kata}]
----
-apiVersion: node.k8s.io/v1
-kind: RuntimeClass
-metadata: {name: kata}
-handler: kata
-scheduling:
-  nodeSelector: {node-restriction.kubernetes.io/sandbox: kata}
-overhead:
-  podFixed: {memory: 160Mi, cpu: 250m}
-"""
-
-
 PLATFORMS: Final = ("kubeadm", "kind", "k3s", "RKE2", "Talos", "OpenShift", "GKE", "EKS", "AKS")
 
 _KIND: Final = "KubeSchedulerConfiguration"
@@ -95,10 +74,9 @@ def test_each_configuration_is_the_shipped_one_with_the_platforms_kubeconfig(
         kubeconfig = configuration["clientConnection"]["kubeconfig"]
         assert kubeconfig.endswith("kubeconfig")
         assert configuration == {**shipped, "clientConnection": {"kubeconfig": kubeconfig}}
-        cluster, file = tmp_path / "cluster.yaml", tmp_path / "scheduler.yaml"
-        cluster.write_text(SOUND_CLUSTER)
+        file = tmp_path / "scheduler.yaml"
         file.write_text(yaml.safe_dump(configuration))
-        flags = (f"--manifests={cluster}", f"--scheduler-config={file}", "--output=json")
+        flags = ("--manifests=tests/checks/sound", f"--scheduler-config={file}", "--output=json")
         result = run("check", *flags)
         assert json.loads(result.stdout)["findings"] == []
 

@@ -455,10 +455,14 @@ class Cluster:
         print(self.message_of(name))
         return self.message_of(name)
 
-    def bound(self, name: str) -> str:
+    def bound(self, name: str, seconds: float = 20.0) -> str:
         """The node of a pod, once it has one."""
-        until(lambda: bool(self.node_of(name)))
+        until(lambda: bool(self.node_of(name)), seconds)
         return self.node_of(name)
+
+    def refused(self, name: str, text: str, seconds: float = 20.0) -> None:
+        """Wait until a pod is Pending for that."""
+        until(lambda: text in self.message_of(name), seconds)
 
     def event_of(self, name: str) -> str:
         """The latest FailedScheduling event of a pod; empty while there is none."""

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,22 +42,14 @@ def test_a_condition_that_becomes_true_binds_the_pod_within_two_seconds(instead:
             node, pod = f"n{number}", f"web{number}"
             instead.add_node(node, conditions=condition("False"))
             instead.add_pod(pod, "kata", nodeSelector={"kubernetes.io/hostname": node})
-            until(partial(_is_told, instead, pod, text), SECONDS)
+            instead.refused(pod, text, SECONDS)
             until(_backed_off(), SECONDS)
             began = time.monotonic()
             instead.patch(f"{NODES}/{node}/status", {"status": {"conditions": condition("True")}})
-            until(partial(_is_bound, instead, pod), SECONDS)
+            instead.bound(pod, SECONDS)
             took.append(time.monotonic() - began)
     print(f"bound after {', '.join(f'{each:.2f} s' for each in took)}")
     assert min(took) < 2
-
-
-def _is_told(where: Cluster, pod: str, text: str) -> bool:
-    return text in where.message_of(pod)
-
-
-def _is_bound(where: Cluster, pod: str) -> bool:
-    return bool(where.node_of(pod))
 
 
 def _backed_off() -> Callable[[], bool]:

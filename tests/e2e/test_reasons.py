@@ -1,20 +1,17 @@
-"""To the real kube-scheduler --reasons unplaced makes no difference, but for one event."""
+"""To the real kube-scheduler --reasons unplaced makes no difference."""
 
 import re
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
 from tests.e2e.cluster import PODS, Cluster, sized
 from tests.e2e.test_groups import asking
-from tests.processes import serving, until
+from tests.processes import until
 
 Json = dict[str, Any]
 
 OURS: Final = 'nodes don\'t match RuntimeClass "gvisor" (nodeSelector sandbox=gvisor)'
-OTHERS: Final = 'nodes don\'t match RuntimeClass "gvisor" (nodeSelector other=x)'
 
 
 @pytest.fixture(params=[True, False], ids=["names", "whole nodes"])
@@ -88,45 +85,3 @@ def test_pods_are_placed_evicted_and_told_of_alike(instead: Cluster, by_name: bo
     assert '2 nodes don\'t match RuntimeClass "wasm" (nodeSelector wasm=true)' in found[0][0][0]
     assert f"4 {OURS}" in found[0][1][0]
     assert found[0] == found[1]
-
-
-def test_after_a_later_extender_refuses_the_rest_the_event_lacks_our_part(
-    instead: Cluster, by_name: bool, tmp_path: Path
-) -> None:
-    """Nothing else changes: preemption takes nodes without a status for hopeless, as before."""
-    instead.add_priorities()
-    instead.add_node("sandbox", {"sandbox": "gvisor"})
-    instead.add_node("plain")
-    instead.add_class("gvisor", "runsc", {"sandbox": "gvisor"})
-    nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("sandbox", "plain")]
-    scheduling = {"nodeSelector": {"other": "x"}}
-    of_other = {
-        "kind": "RuntimeClass",
-        "metadata": {"name": "gvisor"},
-        "handler": "runsc",
-        "scheduling": scheduling,
-    }
-    api = {"Node": "v1", "RuntimeClass": "node.k8s.io/v1"}
-    documents = [{"apiVersion": api[str(each["kind"])], **each} for each in (*nodes, of_other)]
-    (tmp_path / "other.yaml").write_text(yaml.safe_dump_all(documents))
-    found = []
-    with serving(tmp_path) as other:
-        for reasons in ("always", "unplaced"):
-            with (
-                instead.serving(f"--reasons={reasons}") as server,
-                instead.kube_scheduler(asking(server, other, by_name=by_name)),
-            ):
-                where = {"kubernetes.io/hostname": "plain"}
-                instead.add_pod("low", priorityClassName="low", nodeSelector=where)
-                until(lambda: instead.node_of("low") == "plain")
-                instead.add_pod("new", "gvisor", priorityClassName="high")
-                found.append(told(instead, "new")[0])
-                assert not evicted(instead, "low")
-                assert "nominatedNodeName" not in instead.pod("new")["status"]
-            for pod in ("low", "new"):
-                instead.delete(f"{PODS}/{pod}")
-            instead.clear_events()
-    always, unplaced = found
-    print(always)
-    assert f"1 {OTHERS}, 1 {OURS}. preemption: 0/2 nodes are available: 2 " in always
-    assert unplaced == always.replace(f", 1 {OURS}", "")

@@ -1,7 +1,6 @@
 """The real kube-scheduler asks the real service about a real cluster."""
 
 import re
-from functools import partial
 
 from tests.e2e.cluster import Cluster
 from tests.fakes.apiserver import NODES
@@ -38,9 +37,9 @@ def test_a_class_created_after_its_pod_wakes_it_with_requeue(instead: Cluster) -
         for number in range(5):
             pod, name = f"web{number}", f"gvisor{number}"
             instead.add_pod(pod, name)
-            until(partial(_is_told, instead, pod, "RuntimeClass not found"))
+            instead.refused(pod, "RuntimeClass not found")
             instead.add_class(name, "runsc", {"sandbox": "gvisor"})
-            until(partial(_is_bound, instead, pod, "n1"), WOKEN_SECONDS)
+            assert instead.bound(pod, WOKEN_SECONDS) == "n1"
         # Counted once the API server has answered; the pod may be bound before that. More than
         # once where kube-scheduler had the news before the service.
         counted = re.compile(rb"^runtimeclass_extender_requeued_pods_total [1-9]", re.MULTILINE)
@@ -61,21 +60,13 @@ def test_a_node_labelled_while_a_pod_is_pending_gets_it_each_time(instead: Clust
         for number in range(TIMES):
             pod, node = f"web{number}", f"n{number}"
             instead.add_pod(pod, f"gvisor{number}")
-            until(partial(_is_told, instead, pod, "nodeSelector"))
+            instead.refused(pod, "nodeSelector")
             labels = {"sandbox": f"gvisor{number}"}
             instead.patch(f"{NODES}/{node}", {"metadata": {"labels": labels}})
-            until(partial(_is_bound, instead, pod, node), WOKEN_SECONDS)
+            assert instead.bound(pod, WOKEN_SECONDS) == node
             bound += 1
     print(f"bound {bound} of {TIMES}")
     assert bound == TIMES
-
-
-def _is_told(where: Cluster, pod: str, text: str) -> bool:
-    return text in where.message_of(pod)
-
-
-def _is_bound(where: Cluster, pod: str, node: str) -> bool:
-    return where.node_of(pod) == node
 
 
 def test_a_deleted_class_is_not_found_any_more(instead: Cluster) -> None:
@@ -99,4 +90,4 @@ def test_a_class_created_with_its_pod_is_found_at_once(instead: Cluster) -> None
             instead.add_class(f"gvisor{number}", "runsc", {"sandbox": "gvisor"})
             instead.add_pod(f"web{number}", f"gvisor{number}")
         for number in range(20):
-            until(partial(_is_bound, instead, f"web{number}", "n1"), WOKEN_SECONDS)
+            assert instead.bound(f"web{number}", WOKEN_SECONDS) == "n1"

@@ -122,19 +122,6 @@ def test_a_pasted_pod_is_explained(chrome: Chrome, sample: Server) -> None:
     assert complaints(chrome) == []
 
 
-def test_another_object_of_the_text_is_chosen_by_its_button(chrome: Chrome, sample: Server) -> None:
-    pod = "kind: Pod\nmetadata: {name: %s}\nspec: {runtimeClassName: %s}\n"
-    chrome.get(f"{sample.url}/explain")
-    text = chrome.find_element(By.ID, "pod-text")
-    text.send_keys(pod % ("one", "kata") + "---\n" + pod % ("two", "gvisor"))
-    chrome.find_element(By.XPATH, '//form[@id="paste"]//button').click()
-    wait_for(chrome, "The text holds 2 objects")
-    assert shows(chrome, "No node can run it")
-    chrome.find_element(By.CSS_SELECTOR, 'button[value="Pod default/two"]').click()
-    wait_for(chrome, "2 nodes can: ")
-    assert complaints(chrome) == []
-
-
 def test_it_follows_the_cluster_without_a_reload(chrome: Chrome, tmp_path: Path) -> None:
     shutil.copytree(SAMPLES / "cluster", tmp_path, dirs_exist_ok=True)
     with serving(tmp_path) as server:

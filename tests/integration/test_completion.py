@@ -2,14 +2,9 @@
 
 import json
 import os
-import pty
 import re
-import select
 import shutil
-import subprocess
 import sys
-import termios
-import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +23,7 @@ from tests.fakes.apiserver import (
     runtime_class,
 )
 from tests.processes import SAMPLES, called, run
+from tests.terminals import Terminal, terminal
 
 BIN: Final = Path(sys.executable).parent
 CLUSTER: Final = str(SAMPLES / "cluster")
@@ -38,8 +34,8 @@ NOWHERE: Final = {"HOME": "/nonexistent", "KUBECONFIG": ""}
 
 PROGRAMS_IN_PATH: Final = {**os.environ, **NOWHERE, "PATH": f"{BIN}:/usr/bin:/bin"}
 
-#: What a shell may take for the answer.
-_SECONDS: Final = 20.0
+#: What an interactive shell finds.
+SHELL: Final = {"PATH": f"{BIN}:/usr/bin:/bin", "PS1": "READY> ", "LC_ALL": "C.UTF-8"}
 
 
 def asked(program: str, *words: str, **env: str) -> tuple[dict[str, str], int]:
@@ -114,59 +110,12 @@ def test_a_cluster_that_does_not_answer_gives_no_candidates_and_no_words(
 # In real shells
 
 
-class Terminal:
-    """A shell on a terminal of its own, as a person has it."""
-
-    def __init__(self, command: list[str], folder: Path) -> None:
-        self._ours, theirs = pty.openpty()
-        # A wide one: what is typed must not be wrapped.
-        termios.tcsetwinsize(theirs, (50, 300))
-        self._process = subprocess.Popen(
-            command,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            cwd=folder,
-            start_new_session=True,
-            env={
-                "PATH": f"{BIN}:/usr/bin:/bin",
-                "TERM": "xterm",
-                "HOME": str(folder),
-                "PS1": "READY> ",
-                "LC_ALL": "C.UTF-8",
-            },
-        )
-        os.close(theirs)
-        self._said = ""
-
-    def type(self, text: str) -> None:
-        os.write(self._ours, text.encode())
-
-    def wait_for(self, pattern: str) -> re.Match[str]:
-        """What is on the terminal since the last match, without what moves the cursor."""
-        deadline = time.monotonic() + _SECONDS
-        while True:
-            plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\r", "", self._said)
-            match = re.search(pattern, plain)
-            if match:
-                self._said = ""
-                return match
-            left = deadline - time.monotonic()
-            assert left > 0, f"no {pattern!r} in:\n{plain}"
-            if select.select([self._ours], [], [], left)[0]:
-                self._said += os.read(self._ours, 65536).decode(errors="replace")
-
-    def completed(self, typed: str) -> str:
-        """The line as Tab leaves it."""
-        # The line becomes the arguments of printf: what stands on the terminal is printed twice.
-        self.type(f"{typed}\t\x01printf '<%s>' \x05 END\r")
-        said = self.wait_for(r"\n((?:<[^>\n]*>)+)<END>")[1]
-        return " ".join(re.findall("<(.*?)>", said))
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        os.close(self._ours)
+def completed(terminal: Terminal, typed: str) -> str:
+    """The line as Tab leaves it."""
+    # The line becomes the arguments of printf: what stands on the terminal is printed twice.
+    terminal.type(f"{typed}\t\x01printf '<%s>' \x05 END\r")
+    said = terminal.wait_for(r"\n((?:<[^>\n]*>)+)<END>")[1]
+    return " ".join(re.findall("<(.*?)>", said))
 
 
 #: The shell, and what it must have read before it can complete anything.
@@ -185,7 +134,7 @@ PROGRAMS: Final = ("runtimeclass-extender", "kubectl-runtimeclass")
 
 
 @pytest.fixture(params=SHELLS)
-def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Terminal]:
+def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Terminal]:
     command, first = SHELLS[request.param]
     if shutil.which(command[0]) is None:
         pytest.skip(f"no {command[0]} here")
@@ -194,21 +143,18 @@ def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Termina
     document = json.loads(kubeconfig("http://127.0.0.1:1"))
     document["contexts"][0]["name"] = CONTEXT
     (tmp_path / "config").write_text(json.dumps(document))
-    terminal = Terminal(command, tmp_path)
-    try:
-        terminal.wait_for("READY> ")
+    with terminal(*command, folder=tmp_path, env={**SHELL, "HOME": str(tmp_path)}) as shell:
+        shell.wait_for("READY> ")
         scripts = "; ".join(f"source <({each} completion {request.param})" for each in PROGRAMS)
-        terminal.type(f"{first}; {scripts}; echo LOA''DED\r")
-        terminal.wait_for("\nLOADED")
-        yield terminal
-    finally:
-        terminal.close()
+        shell.type(f"{first}; {scripts}; echo LOA''DED\r")
+        shell.wait_for("\nLOADED")
+        yield shell
 
 
-def test_a_shell_completes_what_is_typed(terminal: Terminal) -> None:
+def test_a_shell_completes_what_is_typed(shell: Terminal) -> None:
     program = "runtimeclass-extender"
     context = "nodes --kubeconfig config --context"
-    for typed, completed in (
+    for typed, expected in (
         ("comp", "completion"),
         ("check --kubec", "check --kubeconfig"),
         ("nodes --handler-check st", "nodes --handler-check strict"),
@@ -222,8 +168,8 @@ def test_a_shell_completes_what_is_typed(terminal: Terminal) -> None:
         (f"{context} arn:aws:e", f"{context} {CONTEXT}"),
         (f"{context}=arn:aws:e", f"{context}={CONTEXT}"),
     ):
-        assert terminal.completed(f"{program} {typed}") == f"{program} {completed}"
-    assert terminal.completed("kubectl-runtimeclass che") == "kubectl-runtimeclass check"
+        assert completed(shell, f"{program} {typed}") == f"{program} {expected}"
+    assert completed(shell, "kubectl-runtimeclass che") == "kubectl-runtimeclass check"
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="no fish here")
@@ -270,12 +216,9 @@ def test_zsh_takes_the_script_from_its_fpath_too(tmp_path: Path) -> None:
         pytest.skip("no zsh here")
     script = called(BIN / PROGRAMS[0], "completion", "zsh").stdout
     (tmp_path / f"_{PROGRAMS[0]}").write_text(script)
-    terminal = Terminal(["zsh", "-f", "-i"], tmp_path)
-    try:
-        terminal.wait_for("READY> ")
-        terminal.type("fpath+=($PWD); autoload -U compinit; compinit -u -D; echo LOA''DED\r")
-        terminal.wait_for("\nLOADED")
-        assert terminal.completed(f"{PROGRAMS[0]} ch") == f"{PROGRAMS[0]} check"
-        assert terminal.completed(f"{PROGRAMS[0]} ex") == f"{PROGRAMS[0]} explain"
-    finally:
-        terminal.close()
+    with terminal("zsh", "-f", "-i", folder=tmp_path, env={**SHELL, "HOME": str(tmp_path)}) as zsh:
+        zsh.wait_for("READY> ")
+        zsh.type("fpath+=($PWD); autoload -U compinit; compinit -u -D; echo LOA''DED\r")
+        zsh.wait_for("\nLOADED")
+        assert completed(zsh, f"{PROGRAMS[0]} ch") == f"{PROGRAMS[0]} check"
+        assert completed(zsh, f"{PROGRAMS[0]} ex") == f"{PROGRAMS[0]} explain"

@@ -19,7 +19,7 @@ from extender.rules.node_checks import Policy
 from extender.rules.pools import nodes_of
 from tests.fakes.apiserver import NODES, PODS, FakeApiServer, Json, node, pod
 from tests.integration.test_rights import VIEWER
-from tests.processes import ready, run, serving
+from tests.processes import ready, run, serving, until
 
 ROOM: Final = {"cpu": "4", "memory": "8Gi", "pods": "10"}
 CPU: Final = "0/3 nodes are available: 3 Insufficient cpu."
@@ -146,3 +146,5 @@ def test_a_service_says_the_same_of_a_cluster_and_of_manifests(
                 assert (document["event"], document["lastEvent"]) == (EVENT, EVENT)
             text = server.request("GET", "/explain?pod=default/web&output=text")[1].decode()
             assert "Event: 0/3 nodes are available: 3 Insufficient cpu." in text
+        cluster.put(NODES, node("n000", allocatable={**ROOM, "cpu": "8"}))
+        until(lambda: json.loads(live.request("POST", "/explain", body)[1])["event"] == "")

@@ -300,17 +300,6 @@ def test_retry_after_is_honoured(cluster: FakeApiServer, follow: Follow) -> None
         assert run.pauses[:2] == [7, 9]
 
 
-def test_a_list_of_many_pages_is_complete(cluster: FakeApiServer, follow: Follow) -> None:
-    """The token of the second page has expired at first."""
-    for number in range(1203):
-        cluster.put(NODES, node(f"n{number}"))
-    cluster.faults[NODES].extend([None, Fault(status=410)])
-    with follow(watch_list=False) as run:
-        until(lambda: len(names(run)) == 1203)
-        assert run.restarts == [Reason.EXPIRED]
-    assert [request.query.get("limit") for request in cluster.requests[:5]] == ["500"] * 5
-
-
 @pytest.mark.parametrize("hangs", [Fault(hang=True), Fault(after=1, end="hang"), None])
 @pytest.mark.parametrize("watch_list", [True, False])
 def test_stopping_is_not_delayed_by_a_hanging_server_or_a_tls_watch(

@@ -19,7 +19,7 @@ from tests.fakes.apiserver import (
     kubeconfig,
 )
 from tests.processes import ROOT, run, serving
-from tests.terminals import progress_of
+from tests.terminals import running_on_a_terminal
 
 CLUSTER: Final = ROOT / "tests" / "usage" / "cluster.yaml"
 MANIFESTS: Final = ("--manifests", str(CLUSTER))
@@ -130,5 +130,6 @@ def test_on_a_terminal_it_is_told_how_many_pods_are_read(tmp_path: Path) -> None
             server.put(PODS, {"metadata": {"name": f"z{number}", "namespace": "many"}})
         server.faults[PODS].extend([None, Fault(hang=True)])
         (tmp_path / "kubeconfig").write_text(kubeconfig(server.url))
-        with progress_of("pods", "--kubeconfig", str(tmp_path / "kubeconfig")) as (_, wait_for):
-            wait_for(b"500 pods read, ")
+        config = str(tmp_path / "kubeconfig")
+        with running_on_a_terminal("pods", "--kubeconfig", config) as terminal:
+            assert terminal.wait_for("500 pods read, ")

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from hypothesis import given
+from hypothesis import strategies as st
 
 from extender.model.objects import Node, Pod, RuntimeClass
 from extender.verbs.filter import Reasons
@@ -26,9 +27,16 @@ def ask(
     return response.data, [each for each in counted if "_rejected_total{" in each]
 
 
-def check(nodes: list[Node], classes: list[RuntimeClass], args: dict[str, Any]) -> None:
-    always, counted = ask(nodes, classes, args, Reasons.ALWAYS)
-    unplaced, counted_too = ask(nodes, classes, args, Reasons.UNPLACED)
+@given(some.node_lists, some.class_lists, some.pods, some.asked_names, st.booleans())
+def test_where_a_node_passes_the_maps_are_empty_and_else_every_byte_is_the_same(
+    nodes: list[Node], classes: list[RuntimeClass], pod: Pod, asked: list[str], whole: bool
+) -> None:
+    items = {"metadata": {}, "items": list(map(node_json, nodes))}
+    of_mode = {"Nodes": items, "NodeNames": None} if whole else {"Nodes": None, "NodeNames": asked}
+    args = {"Pod": pod_json(pod), **of_mode}
+    (always, counted), (unplaced, counted_too) = (
+        ask(nodes, classes, args, reasons) for reasons in (Reasons.ALWAYS, Reasons.UNPLACED)
+    )
     assert counted == counted_too
     answer = json.loads(always)
     if answer["NodeNames"] or (answer["Nodes"] or {}).get("items"):
@@ -36,19 +44,3 @@ def check(nodes: list[Node], classes: list[RuntimeClass], args: dict[str, Any]) 
         assert unplaced == before + _REFUSED + _END
     else:
         assert unplaced == always
-
-
-@given(some.node_lists, some.class_lists, some.pods, some.asked_names)
-def test_where_a_name_passes_the_maps_are_empty_and_else_every_byte_is_the_same(
-    nodes: list[Node], classes: list[RuntimeClass], pod: Pod, asked: list[str]
-) -> None:
-    check(nodes, classes, {"Pod": pod_json(pod), "Nodes": None, "NodeNames": asked})
-
-
-@given(some.node_lists, some.class_lists, some.pods)
-def test_where_a_whole_node_passes_the_maps_are_empty_and_else_every_byte_is_the_same(
-    nodes: list[Node], classes: list[RuntimeClass], pod: Pod
-) -> None:
-    items = list(map(node_json, nodes))
-    whole = {"metadata": {}, "items": items}
-    check([], classes, {"Pod": pod_json(pod), "Nodes": whole, "NodeNames": None})

@@ -135,13 +135,6 @@ def test_findings_of_one_check_stand_together_with_a_fix_to_copy() -> None:
     assert "9 errors" not in page(service_of(NODES, [KATA]), "/").text
 
 
-def test_the_overview_says_where_its_state_comes_from_and_how_old_it_is() -> None:
-    service = replace(service_of(NODES, [KATA]), origin="https://<api>:6443", age=lambda: 7260.0)
-    text = page(service, "/").text
-    assert "https://<api>:6443" in text
-    assert "ready, read 2 h ago" in text
-
-
 def test_what_is_out_of_date_is_said_on_every_page_above_all_else() -> None:
     service = service_of(NODES, [KATA])
     paths = ("/", "/nodes", "/nodes/a-1", "/runtimeclasses/kata", "/explain", "/nodes/gone")
