@@ -107,10 +107,6 @@ class NameRun(Struct, dict=True):
         """
         return _engine.part(self, codes, endings, cut)
 
-    def kept(self, codes: bytes) -> bytes:
-        """The first of the two alone."""
-        return self.ended(codes.translate(_IS_FIRST), (SEPARATOR,), cut=len(SEPARATOR))
-
     def ended(self, codes: bytes, endings: Sequence[bytes], cut: int = 0) -> bytes:
         """The second of the two alone."""
         return _engine.part(self, codes, endings, cut, keep=False)[1]

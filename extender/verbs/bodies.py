@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Final, TypeVar
 
 import orjson
@@ -58,18 +57,9 @@ def _unambiguous(name: str) -> bytes:
     return content[:-1] + b"\\u002c" if name.endswith('",') else content
 
 
-class Key(Enum):
-    """The keys of an object that are read, in lower case, and OTHER, "", for all others.
-
-    As encoding/json reads structs without tags: in any case, and the last of equal keys wins.
-    """
-
-    @classmethod
-    def _missing_(cls, value: object) -> "Key":
-        known = cls._value2member_map_
-        key = known.get(str(value).casefold(), known[""])
-        assert isinstance(key, cls)
-        return key
+def in_lower_case(fields: Mapping[str, Raw] | None) -> Mapping[str, Raw]:
+    """The fields of an object by their keys, which encoding/json reads in any case."""
+    return {key.casefold(): value for key, value in (fields or {}).items()}
 
 
 def bound_other(body: bytes) -> None:
@@ -122,24 +112,21 @@ def bound_pod(raw: bytes | Raw) -> None:
 
 
 def decode_pod(raw: bytes | Raw) -> Pod:
-    if bytes(raw) == b"null":
+    """Raises BadRequestError."""
+    text = bytes(raw)
+    if text == b"null":
         raise BadRequestError("Pod: missing")
-    bound_pod(raw)
+    if not is_utf8(text):
+        raise BadRequestError("Pod: not JSON: not UTF-8")
+    bound_pod(text)
     with refused():
-        return pod_of(decode(raw, RawPod, "Pod"))
+        return pod_of(decode(text, RawPod, "Pod"))
 
 
 def with_uses(pod: Pod, text: bytes | Raw) -> Pod:
     """The pod with the features it uses; text is its JSON. Raises BadRequestError."""
     with refused():
         return replace(pod, uses=uses_in(text))
-
-
-def read_pod(text: bytes) -> Pod:
-    """The pod of JSON that nobody has looked at yet. Raises BadRequestError."""
-    if not is_utf8(text):
-        raise BadRequestError("Pod: not JSON: not UTF-8")
-    return decode_pod(text)
 
 
 def encode(document: Mapping[str, object] | Sequence[object]) -> bytes:

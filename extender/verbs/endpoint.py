@@ -73,15 +73,6 @@ def joined(pieces: list[bytes]) -> bytes:
     return body
 
 
-async def resolve(service: Service, pod: Pod) -> tuple[RuntimeClass | None, Snapshot]:
-    """As Service.look_up, which is needed only for a class that the snapshot lacks."""
-    snapshot = service.source.snapshot
-    known = snapshot.runtime_classes.get(pod.runtime_class_name)
-    if known is not None and snapshot.runtime_classes_synced:
-        return known, snapshot
-    return await service.look_up(pod)
-
-
 def _limits_uses(runtime_class: RuntimeClass | None) -> bool:
     """Whether the features that the pod uses must be read."""
     rules = runtime_class.rules if runtime_class else None
@@ -99,7 +90,7 @@ class FilterVerb:
         if pod.is_unconstrained:
             return encode_passed_all(nodes), nodes.count
         try:
-            runtime_class, snapshot = await resolve(service, pod)
+            runtime_class, snapshot = await service.look_up(pod)
             if _limits_uses(runtime_class):
                 pod = await do(with_uses, pod, args.text)
             if isinstance(nodes, NodeItems):
@@ -147,7 +138,7 @@ class FilterVerb:
                 runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
                 if runtime_class is None and pod.runtime_class_name:
                     # The class is gone or not there yet: it is looked up again.
-                    runtime_class, snapshot = await resolve(service, pod)
+                    runtime_class, snapshot = await service.look_up(pod)
                 if pod.uses is None and _limits_uses(runtime_class):
                     # The class has changed; the next attempt judges what the pod uses.
                     break
@@ -230,7 +221,7 @@ class PreemptVerb:
         if pod.is_unconstrained:
             unchanged: Answered = await do(encode_kept, args, None)
             return unchanged
-        runtime_class, snapshot = await resolve(service, pod)
+        runtime_class, snapshot = await service.look_up(pod)
         if _limits_uses(runtime_class):
             pod = await do(with_uses, pod, args.text)
         if not snapshot.nodes_synced:

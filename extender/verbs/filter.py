@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
-from itertools import compress
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import orjson
 from msgspec import Raw, Struct
 
+from extender.kubernetes.decoder import decode, nullable
 from extender.kubernetes.nodes import NodeReader
 from extender.model.errors import ERROR_PREFIX, BadRequestError, UndecidedError
 from extender.model.names import NameRun, text_of
@@ -34,20 +34,16 @@ from extender.verbs.bodies import (
     MAX_OTHER_BYTES,
     NULL,
     Chunks,
-    Key,
     NodeItems,
     Parts,
     SeenNodes,
     bound_other,
-    decode_or_refuse,
     decode_pod,
-    read_pod,
+    in_lower_case,
     refused,
     run_of,
     too_many_nodes,
 )
-
-T = TypeVar("T")
 
 # What kube-scheduler sends in mode NodeNames: encoding/json writes the fields in this order.
 _POD_MARK: Final = b'{"Pod":'
@@ -55,21 +51,8 @@ _NAMES_MARK: Final = b',"Nodes":null,"NodeNames":["'
 _NAMES_END: Final = b'"]}'
 
 
-class _ArgsKey(Key):
-    POD = "pod"
-    NODES = "nodes"
-    NODE_NAMES = "nodenames"
-    OTHER = ""
-
-
 class _NodeList(Struct):
     items: list[Raw] | None = None
-
-
-# decode() takes a type; unions are such to msgspec, though not to mypy.
-_StringList = list[str | None]
-_NULLABLE_STRINGS: Final[type[_StringList | None]] = _StringList | None  # type: ignore[assignment]
-_NULLABLE_NODES: Final[type[_NodeList | None]] = _NodeList | None  # type: ignore[assignment]
 
 
 class Args(NamedTuple):
@@ -110,7 +93,7 @@ def decode_usual(body: bytes, seen: SeenNodes | None = None) -> Args | None:
         return None
     text = body[len(_POD_MARK) : mark]
     try:
-        return Args(read_pod(text), nodes, text)
+        return Args(decode_pod(text), nodes, text)
     except BadRequestError:
         if len(body) > MAX_OTHER_BYTES:
             raise
@@ -120,28 +103,28 @@ def decode_usual(body: bytes, seen: SeenNodes | None = None) -> Args | None:
 def decode_other(body: bytes) -> Args:
     """Either mode in whatever JSON. Raises BadRequestError."""
     bound_other(body)
-    fields = decode_or_refuse(body, dict[_ArgsKey, Raw], "")
-    text = fields.get(_ArgsKey.POD, NULL)
-    pod = decode_pod(text)
-    names = decode_or_refuse(fields.get(_ArgsKey.NODE_NAMES, NULL), _NULLABLE_STRINGS, "NodeNames")
-    if names is not None:
-        return Args(pod, run_of([name or "" for name in names]), text)
-    nodes = decode_or_refuse(fields.get(_ArgsKey.NODES, NULL), _NULLABLE_NODES, "Nodes")
-    if nodes is None:
-        raise BadRequestError("NodeNames, Nodes: both are null, one of them must be a list")
-    return Args(pod, _decode_items(nodes.items or []), text)
+    with refused():
+        fields = in_lower_case(decode(body, dict[str, Raw]))
+        text = fields.get("pod", NULL)
+        pod = decode_pod(text)
+        names = nullable(fields.get("nodenames", NULL), list[str | None], "NodeNames")
+        if names is not None:
+            return Args(pod, run_of([name or "" for name in names]), text)
+        nodes = nullable(fields.get("nodes", NULL), _NodeList, "Nodes")
+        if nodes is None:
+            raise BadRequestError("NodeNames, Nodes: both are null, one of them must be a list")
+        return Args(pod, _decode_items(nodes.items or []), text)
 
 
 def _decode_items(items: list[Raw]) -> NodeItems:
-    """Raises BadRequestError."""
+    """Raises BadRequestError, DecodeError."""
     if len(items) > MAX_NODES:
         raise too_many_nodes()
     parts, reader = Parts(), NodeReader()
-    with refused():
-        nodes = [
-            Node("") if item == NULL else parts.read(reader, item, f"Nodes.items[{index}]")
-            for index, item in enumerate(items)
-        ]
+    nodes = [
+        Node("") if item == NULL else parts.read(reader, item, f"Nodes.items[{index}]")
+        for index, item in enumerate(items)
+    ]
     return NodeItems(items, nodes)
 
 
@@ -239,10 +222,6 @@ class FilterResult(NamedTuple):
     def why(self) -> tuple[tuple[int, str], ...]:
         return tuple(zip(self.refused, self.texts, strict=True))
 
-    def pick(self, items: Sequence[T], group: int) -> Sequence[T]:
-        mask = bytes(value == group for value in range(_BYTE_VALUES))
-        return list(compress(items, self.groups.translate(mask)))
-
 
 def sort_nodes(verdicts: Verdicts) -> FilterResult:
     refusals = group_refusals(verdicts)
@@ -334,7 +313,7 @@ def encode_filtered_names(
     if reasons.are_sent(result):
         passing, refused = _sorted_names(names, result)
     else:
-        passing, refused = names.kept(result.groups), b""
+        passing, refused = names.part(result.groups, [b""] * len(result.texts))[0], b""
     return _answer(_AROUND_NAMES if result.passing else _AROUND_NO_NAMES, passing, refused)
 
 
@@ -343,7 +322,8 @@ def encode_filtered_nodes(
 ) -> Chunks:
     """ExtenderFilterResult of mode Nodes: the items that pass, byte for byte as they came."""
     refused = _sorted_names(names_of(asked), result)[1] if reasons.are_sent(result) else b""
-    return _answer(_AROUND_NODES, b",".join(result.pick(asked.raw, PASSES)), refused)
+    passing = (raw for raw, group in zip(asked.raw, result.groups, strict=True) if group == PASSES)
+    return _answer(_AROUND_NODES, b",".join(passing), refused)
 
 
 def encode_filter_error(nodes: NameRun | NodeItems, text: str) -> Chunks:

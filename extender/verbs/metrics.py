@@ -3,6 +3,7 @@
 import platform
 from collections import Counter as Count
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Final
 
@@ -128,86 +129,68 @@ def _family(name: str, about: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"{_PREFIX}_{name}", about, labels=labels)
 
 
+@dataclass(eq=False)
 class RefusedPodsCollector(Collector):
-    def __init__(self, refused: RefusedPods, snapshot: Callable[[], Snapshot]) -> None:
-        self._refused = refused
-        self._snapshot = snapshot
+    refused: RefusedPods
+    snapshot: Callable[[], Snapshot]
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        family = _family(
-            "refused_pods",
-            "Distinct pods left without a node in the last 10 minutes.",
-            "runtimeclass",
-        )
-        known = self._snapshot().runtime_classes
-        labels = (class_label(pod.runtime_class, known) for pod in self._refused.pods())
+        about = "Distinct pods left without a node in the last 10 minutes."
+        family = _family("refused_pods", about, "runtimeclass")
+        known = self.snapshot().runtime_classes
+        labels = (class_label(pod.runtime_class, known) for pod in self.refused.pods())
         for label, count in Count(labels).items():
             family.add_metric([label], count)
         yield family
 
 
+@dataclass(eq=False)
 class CacheCollector(Collector):
-    """Gauges about the cache, read off the snapshot at each scrape.
+    """Gauges about the cache, read off the snapshot; nodes: whether Nodes are followed at all."""
 
-    nodes: whether Nodes are followed at all.
-    """
-
-    def __init__(self, snapshot: Callable[[], Snapshot], *, nodes: bool = True) -> None:
-        self._snapshot = snapshot
-        self._nodes = nodes
+    snapshot: Callable[[], Snapshot]
+    nodes: bool = True
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        snapshot = self._snapshot()
+        snapshot = self.snapshot()
         synced = _family("cache_synced", "1 once all objects of the kind are known.", "kind")
         objects = _family("cache_objects", "Objects of the kind in the cache.", "kind")
         classes = len(snapshot.runtime_classes)
         kinds = [("RuntimeClass", snapshot.runtime_classes_synced, classes)]
-        if self._nodes:
+        if self.nodes:
             kinds.append(("Node", snapshot.nodes_synced, len(snapshot.nodes)))
         for kind, is_synced, count in kinds:
             synced.add_metric([kind], float(is_synced))
             objects.add_metric([kind], count)
         yield synced
         yield objects
-        yield GaugeMetricFamily(
-            f"{_PREFIX}_runtimeclasses",
-            "RuntimeClasses in the cluster.",
-            value=classes,
-        )
-        handlers = _family(
-            "runtimeclass_info",
-            "1 for each RuntimeClass; maps the handler in the kubelet's metrics to the class.",
-            "runtimeclass",
-            "runtime_handler",
-        )
+        about = "RuntimeClasses in the cluster."
+        yield GaugeMetricFamily(f"{_PREFIX}_runtimeclasses", about, classes)
+        about = "1 for each RuntimeClass; maps the handler in the kubelet's metrics to the class."
+        handlers = _family("runtimeclass_info", about, "runtimeclass", "runtime_handler")
         for each in snapshot.runtime_classes.values():
             handlers.add_metric([each.name, each.handler], 1)
         yield handlers
 
 
+@dataclass(eq=False)
 class SupportCollector(Collector):
     """Gauges of which nodes support which RuntimeClasses; silent until all nodes are known."""
 
-    def __init__(self, support: Support, snapshot: Callable[[], Snapshot]) -> None:
-        self._support = support
-        self._snapshot = snapshot
+    support: Support
+    snapshot: Callable[[], Snapshot]
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        snapshot = self._snapshot()
-        per_class = _family(
-            "runtimeclass_nodes", "Nodes that match the RuntimeClass.", "runtimeclass"
-        )
-        per_count = _family(
-            "node_runtimeclasses", "Nodes that support this number of RuntimeClasses.", "count"
-        )
-        suspects = _family(
-            "suspect_nodes",
-            "Nodes that match the RuntimeClass and whose handler failed to start pods.",
-            "runtimeclass",
-        )
+        snapshot = self.snapshot()
+        about = "Nodes that match the RuntimeClass."
+        per_class = _family("runtimeclass_nodes", about, "runtimeclass")
+        about = "Nodes that support this number of RuntimeClasses."
+        per_count = _family("node_runtimeclasses", about, "count")
+        about = "Nodes that match the RuntimeClass and whose handler failed to start pods."
+        suspects = _family("suspect_nodes", about, "runtimeclass")
         if snapshot.is_synced:
-            counts = self._support.counts(snapshot)
-            failing = suspect_nodes(snapshot.suspects, snapshot, self._support)
+            counts = self.support.counts(snapshot)
+            failing = suspect_nodes(snapshot.suspects, snapshot, self.support)
             for name, nodes in counts.nodes.items():
                 per_class.add_metric([name], nodes)
                 suspects.add_metric([name], failing.get(name, 0))
@@ -222,44 +205,27 @@ class SupportCollector(Collector):
 _RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
+@dataclass(eq=False)
 class PodsCollector(Collector):
     """Gauges of the pods of each RuntimeClass and their overhead, worked out at a scrape.
 
     Silent until all are known. A group of pods is judged anew only by another snapshot.
     """
 
-    def __init__(
-        self,
-        groups: Callable[[], Mapping[PodGroup, int] | None],
-        snapshot: Callable[[], Snapshot],
-        policy: Policy,
-    ) -> None:
-        self._groups = groups
-        self._snapshot = snapshot
-        self._policy = policy
-        self._judged_by: Snapshot | None = None
-        self._states: dict[PodGroup, State] = {}
+    groups: Callable[[], Mapping[PodGroup, int] | None]
+    snapshot: Callable[[], Snapshot]
+    policy: Policy
+    _judged_by: Snapshot | None = None
+    _states: dict[PodGroup, State] = field(default_factory=dict)
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        pods = _family(
-            "pods",
-            "Pods of the RuntimeClass that have not ended, by state.",
-            "runtimeclass",
-            "state",
-        )
-        overhead = _family(
-            "overhead",
-            "Overhead of the pods that have a node: cores, bytes, or a count.",
-            "runtimeclass",
-            "resource",
-        )
-        waiting = _family(
-            "pending_pods",
-            "Pods without a node, by what kube-scheduler said that they wait for.",
-            "runtimeclass",
-            "why",
-        )
-        groups, snapshot = self._groups(), self._snapshot()
+        about = "Pods of the RuntimeClass that have not ended, by state."
+        pods = _family("pods", about, "runtimeclass", "state")
+        about = "Overhead of the pods that have a node: cores, bytes, or a count."
+        overhead = _family("overhead", about, "runtimeclass", "resource")
+        about = "Pods without a node, by what kube-scheduler said that they wait for."
+        waiting = _family("pending_pods", about, "runtimeclass", "why")
+        groups, snapshot = self.groups(), self.snapshot()
         if groups is not None and snapshot.is_synced:
             usage = self._usage(groups, snapshot)
             known = snapshot.runtime_classes
@@ -281,18 +247,12 @@ class PodsCollector(Collector):
         yield waiting
 
     def _usage(self, groups: Mapping[PodGroup, int], snapshot: Snapshot) -> Usage:
-        if self._judged_by is not snapshot or len(self._states) > 2 * len(groups) + _FEW_GROUPS:
-            self._judged_by, self._states = snapshot, {}
-        usage, placement = Usage(), Placement(snapshot, self._policy)
+        known = self._states if self._judged_by is snapshot else {}
+        self._judged_by, self._states = snapshot, {}
+        usage, placement = Usage(), Placement(snapshot, self.policy)
         for group, number in groups.items():
             example = group.example
-            state = self._states.get(group)
-            if state is None:
-                state = self._states[group] = placement.judge(example)[0]
+            state = self._states[group] = known.get(group) or placement.judge(example)[0]
             runtime_class = snapshot.runtime_classes.get(example.runtime_class_name)
             usage.count(example, state, number, wait_of(example, runtime_class))
         return usage
-
-
-#: How many more verdicts are kept than there are groups.
-_FEW_GROUPS: Final = 1024

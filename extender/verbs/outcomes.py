@@ -4,6 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
 from prometheus_client import Counter, Histogram
@@ -80,8 +81,7 @@ PLACEMENT_SECONDS: Final = 2.0
 #: Members of groups that have just passed.
 MAX_MEMBERS: Final = 10_000
 
-#: Different needs, shared between pods; 10 KB each at the most. When there are more, pods are
-#: remembered without them.
+#: Different needs, shared between pods; 10 KB each at the most.
 _MAX_SHARED: Final = 4096
 
 #: The text of each refusal with the number of its nodes.
@@ -117,7 +117,7 @@ class RefusedPods:
         self._lock = threading.Lock()
         self._pods: OrderedDict[str, RefusedPod] = OrderedDict()
         self._reasons: OrderedDict[str, Reasons] = OrderedDict()
-        self._shared: dict[PodNeeds, PodNeeds] = {}
+        self._shared: Callable[[PodNeeds], PodNeeds] = lru_cache(_MAX_SHARED)(lambda needs: needs)
         self._members: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
@@ -137,21 +137,12 @@ class RefusedPods:
                 return False
             _put(self._reasons, key, reasons, MAX_TOLD)
             was_known = key in self._pods
+            needs = self._shared(pod.needs) if self._keep_needs and pod.needs.is_small else None
             refused = RefusedPod(
-                pod.namespace,
-                pod.name,
-                pod.uid,
-                pod.runtime_class_name,
-                self._clock(),
-                self._shared_needs(pod.needs) if self._keep_needs else None,
+                pod.namespace, pod.name, pod.uid, pod.runtime_class_name, self._clock(), needs
             )
             _put(self._pods, key, refused, MAX_PODS)
             return was_known
-
-    def _shared_needs(self, needs: PodNeeds) -> PodNeeds | None:
-        if not needs.is_small or (len(self._shared) >= _MAX_SHARED and needs not in self._shared):
-            return None
-        return self._shared.setdefault(needs, needs)
 
     def now(self) -> float:
         return self._clock()
@@ -180,8 +171,6 @@ class RefusedPods:
                 if pod.at >= oldest:
                     break
                 del self._pods[key]
-            wanted = {id(pod.needs) for pod in self._pods.values()}
-            self._shared = {k: each for k, each in self._shared.items() if id(each) in wanted}
             return list(self._pods.values())
 
 

@@ -63,17 +63,6 @@ class _WholePod(Struct, gc=False):
     metadata: _Metadata | None = None
 
 
-class _VictimsKey(bodies.Key):
-    PODS = "pods"
-    VIOLATIONS = "numpdbviolations"
-    OTHER = ""
-
-
-class _MetaPodKey(bodies.Key):
-    UID = "uid"
-    OTHER = ""
-
-
 #: The pods that would be evicted, by node name.
 Victims = Mapping[str, MetaVictims]
 
@@ -106,19 +95,18 @@ def _loose_victims(by_uid: Raw, whole: Raw) -> Victims | None:
 
 def _loose(raw: Raw, place: str, is_by_uid: bool) -> MetaVictims:
     """Raises DecodeError."""
-    fields = nullable(raw, dict[_VictimsKey, Raw], place) or {}
-    listed, in_pods = fields.get(_VictimsKey.PODS, bodies.NULL), f"{place}.Pods"
+    fields = bodies.in_lower_case(nullable(raw, dict[str, Raw], place))
+    listed, in_pods = fields.get("pods", bodies.NULL), f"{place}.Pods"
     if is_by_uid:
-        uids = [
-            nullable((each or {}).get(_MetaPodKey.UID, bodies.NULL), str, f"{in_pods}[...].UID")
-            for each in nullable(listed, list[dict[_MetaPodKey, Raw] | None], in_pods) or ()
-        ]
+        pods = nullable(listed, list[dict[str, Raw] | None], in_pods) or ()
+        raw_uids = (bodies.in_lower_case(each).get("uid", bodies.NULL) for each in pods)
+        uids = [nullable(each, str, f"{in_pods}[...].UID") for each in raw_uids]
     else:
         uids = [
             each.metadata.uid if each and each.metadata else None
             for each in nullable(listed, list[_WholePod | None], in_pods) or ()
         ]
-    number = fields.get(_VictimsKey.VIOLATIONS, bodies.NULL)
+    number = fields.get("numpdbviolations", bodies.NULL)
     violations = nullable(number, _Int64, f"{place}.NumPDBViolations")
     return MetaVictims([MetaPod(uid or "") for uid in uids], violations or 0)
 
@@ -147,13 +135,6 @@ class _UsualArgs(Struct, forbid_unknown_fields=True, gc=False):
     NodeNameToMetaVictims: Raw = bodies.NULL
 
 
-class _ArgsKey(bodies.Key):
-    POD = "pod"
-    VICTIMS = "nodenametovictims"
-    META_VICTIMS = "nodenametometavictims"
-    OTHER = ""
-
-
 def decode_preemption_args(body: bytes) -> PreemptionArgs:
     """Read ExtenderPreemptionArgs in either form. Raises BadRequestError."""
     if len(body) > MAX_PREEMPTION_BYTES:
@@ -169,21 +150,18 @@ def decode_preemption_args(body: bytes) -> PreemptionArgs:
         if victims is None:
             victims = _loose_victims(by_uid, args.NodeNameToVictims)
     except DecodeError:
-        text, victims = _decode_other(body)
+        bodies.bound_other(body)
+        fields = bodies.in_lower_case(bodies.decode_or_refuse(body, dict[str, Raw], ""))
+        text = bytes(fields.get("pod", bodies.NULL))
+        victims = _loose_victims(
+            fields.get("nodenametometavictims", bodies.NULL),
+            fields.get("nodenametovictims", bodies.NULL),
+        )
     if victims is None:
         raise BadRequestError(
             "NodeNameToVictims, NodeNameToMetaVictims: both are null, one of them must be an object"
         )
-    return PreemptionArgs(bodies.read_pod(text), victims, text)
-
-
-def _decode_other(body: bytes) -> tuple[bytes, Victims | None]:
-    """The pod's text, and the victims. Raises BadRequestError."""
-    bodies.bound_other(body)
-    fields = bodies.decode_or_refuse(body, dict[_ArgsKey, Raw], "")
-    by_uid = fields.get(_ArgsKey.META_VICTIMS, bodies.NULL)
-    whole = fields.get(_ArgsKey.VICTIMS, bodies.NULL)
-    return bytes(fields.get(_ArgsKey.POD, bodies.NULL)), _loose_victims(by_uid, whole)
+    return PreemptionArgs(bodies.decode_pod(text), victims, text)
 
 
 def encode_kept(args: PreemptionArgs, keeps: Keeps | None) -> tuple[bodies.Chunks, int]:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 from extender.http.health import Health
 from extender.kubernetes.namespaces import NamespaceRules
 from extender.kubernetes.versions import Version
-from extender.model.errors import BadRequestError
 from extender.model.objects import Node, Pod, RuntimeClass
 from extender.model.using_objects import WaitingPods
 from extender.rules.class_nodes import Support
@@ -85,10 +84,6 @@ NodeLookup = Callable[[str], Node | None]
 PodReader = Callable[[bytes], tuple[Mapping[str, Pod], Sequence[str]]]
 
 
-def no_text_read(text: bytes) -> tuple[Mapping[str, Pod], Sequence[str]]:
-    raise BadRequestError("no pod can be read here")
-
-
 class NodeEvents(Protocol):
     """Snapshots newer than the one judged, as they come, until waiting is not worth it.
 
@@ -127,7 +122,7 @@ class Service:
     pods_beside: PodsBeside = lambda _: ()
     node_events: NodeEvents | None = None
     serve_metrics: bool = True
-    read_pods: PodReader = no_text_read
+    read_pods: PodReader = lambda _: ({}, ())
     pages: bool = True
     origin: str = ""
     age: Callable[[], float] = lambda: 0.0

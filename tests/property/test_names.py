@@ -89,7 +89,6 @@ def test_a_part_is_joined_and_the_others_have_their_endings(
     expected = (first, others[: max(0, len(others) - cut)])
     assert NameRun.of(found).part(codes, endings, cut) == expected
     assert NameRun.of(found).ended(codes, endings, cut) == expected[1]
-    assert NameRun.of(found).kept(codes) == first
 
 
 @given(lists, st.binary(max_size=70), st.binary(max_size=70), st.data())

@@ -7,7 +7,6 @@ import pytest
 
 from extender.model.objects import Pod
 from extender.model.pod_needs import MAX_FEW, Toleration
-from extender.verbs import outcomes
 from extender.verbs.outcomes import FORGET_SECONDS, MAX_NAME, MAX_TOLD, RefusedPods
 from tests.clocks import Clock
 
@@ -47,17 +46,14 @@ def test_reasons_are_kept_of_the_pods_that_were_refused_last() -> None:
     assert [refused.reasons(str(number)) for number in (0, 1)] == [(), ((1, "text"),)]
 
 
-def test_small_needs_are_kept_and_shared_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcomes, "_MAX_SHARED", 1)
+def test_small_needs_are_kept_and_shared() -> None:
     long = replace(POD, tolerations=(Toleration("t", "Exists"),) * (MAX_FEW + 1))
-    other = replace(POD, node_selector={"a": "b"})
-    for pods, kept in (([long, POD], [False, True]), ([POD, other, POD], [True, False, True])):
-        refused = RefusedPods(Clock(), keep_needs=True)
-        for number, pod in enumerate(pods):
-            refused.refuse(replace(pod, uid=str(number)))
-        needs = [each.needs for each in refused.pods()]
-        assert [each is not None for each in needs] == kept
-        assert len({id(each) for each in needs if each}) == 1
+    refused = RefusedPods(Clock(), keep_needs=True)
+    for number, pod in enumerate((long, POD, POD)):
+        refused.refuse(replace(pod, uid=str(number)))
+    needs = [each.needs for each in refused.pods()]
+    assert needs[0] is None
+    assert needs[1] is needs[2] == POD.needs
     refused = RefusedPods(Clock())
     refused.refuse(POD)
     assert refused.pods()[0].needs is None
