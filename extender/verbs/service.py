@@ -151,9 +151,9 @@ class Service:
     async def look_up(self, pod: Pod) -> tuple[RuntimeClass | None, Snapshot]:
         """As resolve_waiting, but the event loop does not wait for the API server."""
         snapshot, name = self.source.snapshot, pod.runtime_class_name
-        is_known = not name or name in snapshot.runtime_classes
-        if is_known or self.lookup is no_lookup or not snapshot.runtime_classes_synced:
-            return self.resolve_waiting(pod)
+        known = snapshot.runtime_classes.get(name)
+        if snapshot.runtime_classes_synced and (known or not name):
+            return known, snapshot
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._lookups, self.resolve_waiting, pod)
 
