@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from extender.kubernetes.yaml_documents import YamlError, yaml_documents
-from extender.model.objects import ClassRules, Condition, SelectorRequirement, SelectorTerm, size_of
+from extender.kubernetes.yaml_documents import yaml_documents
+from extender.model.objects import ClassRules, Condition, SelectorRequirement, SelectorTerm
 
 PREFIX: Final = "runtimeclass-extender/"
 
@@ -55,12 +55,8 @@ VOLUME: Final = "volume:"
 #: From the weakest to the strongest.
 ISOLATION_LEVELS: Final = ("none", "sandbox", "vm", "confidential")
 
-#: Characters that all annotations of an object may have (apimachinery validation/objectmeta.go).
-_MAX_TEXT: Final = 2**18
-
 #: Each requirement is asked of every node that changes: a thousand take 0.2 ms.
 MAX_REQUIREMENTS: Final = 1000
-MAX_ENTRIES: Final = 200
 
 #: The one field of a Node that kube-apiserver lets a Pod select by.
 _NAME_FIELD: Final = "metadata.name"
@@ -91,10 +87,6 @@ class _Selector(Struct, rename="camel", forbid_unknown_fields=True):
     node_selector_terms: list[_Term]
 
 
-class _UnreadableError(ValueError):
-    pass
-
-
 def rules_of(annotations: Mapping[str, str]) -> ClassRules | None:
     """The rules in a class's annotations; None where it has no such annotation."""
     if _ANNOTATIONS.isdisjoint(annotations):
@@ -104,12 +96,9 @@ def rules_of(annotations: Mapping[str, str]) -> ClassRules | None:
     def read(name: str, reader: Callable[[str], T], nothing: T) -> T:
         if f"{PREFIX}{name}" not in annotations:
             return nothing
-        text = annotations[f"{PREFIX}{name}"]
         try:
-            if len(text) > _MAX_TEXT:
-                raise _UnreadableError(f"longer than {_MAX_TEXT:,} characters")
-            return reader(text)
-        except _UnreadableError as error:
+            return reader(annotations[f"{PREFIX}{name}"])
+        except ValueError as error:
             faults.append((name, str(error)))
             return nothing
 
@@ -132,12 +121,10 @@ def _terms(text: str) -> tuple[SelectorTerm, ...]:
     for term in read:
         for field in term.match_fields:
             if field.key != _NAME_FIELD:
-                raise _UnreadableError(f'matchFields: there is no field "{field.key}" of a Node')
+                raise ValueError(f'matchFields: there is no field "{field.key}" of a Node')
     count = sum(len(each.match_expressions) + len(each.match_fields) for each in read)
     if max(count, len(read)) > MAX_REQUIREMENTS:
-        raise _UnreadableError(f"more than {MAX_REQUIREMENTS:,} requirements")
-    if sum(map(size_of, read)) > _MAX_TEXT:
-        raise _UnreadableError(f"more than {_MAX_TEXT:,} characters with its aliases expanded")
+        raise ValueError(f"more than {MAX_REQUIREMENTS:,} requirements")
     return read
 
 
@@ -149,44 +136,38 @@ def _requirements(raw: list[_Requirement] | None) -> tuple[SelectorRequirement, 
 
 def _selector(text: str) -> list[_Term] | _Selector:
     """The list, by itself or under the key that it has in a Pod, as JSON or YAML."""
-    try:
-        documents = list(yaml_documents(text.encode("utf-8", "replace")))
-    except YamlError as error:
-        raise _UnreadableError(str(error)) from None
+    documents = list(yaml_documents(text.encode("utf-8", "replace")))
     if len(documents) != 1:
-        raise _UnreadableError(f"expected one list of terms, got {len(documents)} documents")
+        raise ValueError(f"expected one list of terms, got {len(documents)} documents")
     try:
         if isinstance(documents[0], dict):
             return msgspec.convert(documents[0], _Selector)
         return msgspec.convert(documents[0], list[_Term])
     except msgspec.ValidationError as error:
         said = str(error).replace("`", "")
-        raise _UnreadableError(said[:1].lower() + said[1:]) from None
+        raise ValueError(said[:1].lower() + said[1:]) from None
 
 
 def _entries(text: str) -> tuple[str, ...]:
     """Each of a list once."""
-    entries = [each.strip() for each in text.split(",")]
-    if len(entries) > MAX_ENTRIES:
-        raise _UnreadableError(f"more than {MAX_ENTRIES} entries")
-    return tuple(dict.fromkeys(filter(None, entries)))
+    return tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
 
 
 def _conditions(text: str) -> tuple[Condition, ...]:
-    found: dict[Condition, None] = {}
+    found: list[Condition] = []
     for each in _entries(text):
         parts = _CONDITION.fullmatch(each)
         if parts is None:
-            raise _UnreadableError(f'"{each}" is neither TYPE nor TYPE=STATUS')
-        found[parts[1], parts[2] or "True"] = None
-    return tuple(found)
+            raise ValueError(f'"{each}" is neither TYPE nor TYPE=STATUS')
+        found.append((parts[1], parts[2] or "True"))
+    return tuple(dict.fromkeys(found))
 
 
 def _features(text: str) -> tuple[str, ...]:
     entries = _entries(text)
     for each in entries:
         if each not in FEATURES and not _WORD.fullmatch(each):
-            raise _UnreadableError(
+            raise ValueError(
                 f'unknown word "{each}"; there are {", ".join(FEATURES)}, {RESOURCE}NAME,'
                 f" {CAPABILITY}NAME (as NET_ADMIN) and {VOLUME}TYPE (as nfs)"
             )
@@ -196,5 +177,5 @@ def _features(text: str) -> tuple[str, ...]:
 def _level(text: str) -> str:
     level = text.strip()
     if level not in ISOLATION_LEVELS:
-        raise _UnreadableError(f'"{level}" is none of {", ".join(ISOLATION_LEVELS)}')
+        raise ValueError(f'"{level}" is none of {", ".join(ISOLATION_LEVELS)}')
     return level

@@ -165,28 +165,17 @@ _NO_TOLERATION: Final = RawTimedToleration()
 
 
 def tolerations_of(raw: Sequence[RawToleration | None] | None) -> tuple[Toleration, ...]:
-    if not raw:
-        return ()
-    found = []
-    for item in raw:  # a loop costs half of what a generator does
-        each = item or _NO_TOLERATION
-        found.append(
-            Toleration(each.key or "", each.operator or "", each.value or "", each.effect or "")
-        )
-    return tuple(found)
+    return tuple(
+        Toleration(each.key or "", each.operator or "", each.value or "", each.effect or "")
+        for each in (item or _NO_TOLERATION for item in raw or ())
+    )
 
 
 def timed_tolerations_of(raw: Iterable[RawTimedToleration | None]) -> Iterator[Toleration]:
     """Tolerations with their seconds, one by one: a pod may carry half a million."""
     for item in raw:
         each = item or _NO_TOLERATION
-        yield Toleration(
-            each.key or "",
-            each.operator or "",
-            each.value or "",
-            each.effect or "",
-            each.toleration_seconds,
-        )
+        yield tolerations_of((each,))[0]._replace(seconds=each.toleration_seconds)
 
 
 def taints_of(raw: list[RawTaint | None] | None) -> tuple[Taint, ...]:

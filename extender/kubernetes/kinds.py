@@ -1,6 +1,6 @@
 """The kinds of objects that are followed or listed, and their paths at the API server."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote
 
@@ -46,7 +46,7 @@ VERSION_PATH: Final = "/version"
 
 def pods_of(namespace: str) -> Kind:
     """The pods of one namespace; of all if it is empty."""
-    return Kind(PODS.name, PODS.group, PODS.plural, PODS.short, namespace)
+    return replace(PODS, namespace=namespace)
 
 
 def pod_path(namespace: str, name: str) -> str:

@@ -32,12 +32,6 @@ ANY: Final = "*"
 _TRUE: Final = "true"
 _NOT_REQUIRED: Final = ("", "false")
 
-#: The blanks of CEL's trim() (Go's unicode.IsSpace); str.strip() takes four more.
-_BLANKS: Final = (
-    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000"
-)
-
 #: The number of allowed names that a message lists; an annotation may hold thousands.
 _NAMED: Final = 20
 
@@ -111,10 +105,10 @@ class NamespaceRules:
 
 
 def rules_of(namespace: str, annotations: Mapping[str, str]) -> NamespaceRules:
-    allowed = [each.strip(_BLANKS) for each in annotations.get(ALLOWED_ANNOTATION, ANY).split(",")]
+    allowed = [each.strip() for each in annotations.get(ALLOWED_ANNOTATION, ANY).split(",")]
     return NamespaceRules(
         namespace,
         annotations.get(DEFAULT_ANNOTATION, ""),
         None if ANY in allowed else tuple(each for each in allowed if each),
-        annotations.get(REQUIRED_ANNOTATION, "").strip(_BLANKS),
+        annotations.get(REQUIRED_ANNOTATION, "").strip(),
     )

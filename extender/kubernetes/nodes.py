@@ -19,9 +19,6 @@ from extender.kubernetes.decoder import (
 from extender.kubernetes.versions import DECIDING_FEATURES, is_on, version_of, version_text
 from extender.model.objects import WINDOWS, Condition, Handler, Kubelet, Node, Taint
 
-#: The longest operating system's name that is kept whole; real ones have up to ten characters.
-_MAX_SYSTEM: Final = 253
-
 
 class _NodeFeatures(Struct, rename="camel"):
     supplemental_groups_policy: bool | None = None
@@ -212,7 +209,7 @@ def _kubelet_of(told: _Told, place: str) -> Kubelet:
     """The parts of a kubelet that decide about pods; an unreadable version decides nothing."""
     features = nullable(told[2], _NodeFeatures, f"{place}.status.features")
     declared = nullable(told[3], list[str | None], f"{place}.status.declaredFeatures")
-    system, version = told[0][:_MAX_SYSTEM], version_of(told[1]) or (0, 0)
+    system, version = told[0], version_of(told[1]) or (0, 0)
     has_strict_groups = features is not None and features.supplemental_groups_policy is True
     # It reports features.userNamespaces, and its own gate is off by default.
     is_gated = is_on("RecursiveReadOnlyMounts", version) and not (
@@ -222,7 +219,7 @@ def _kubelet_of(told: _Told, place: str) -> Kubelet:
         system,
         not has_strict_groups and is_on("SupplementalGroupsPolicy", version),
         f"v{version_text(version)}" if is_gated else "",
-        None if declared is None else DECIDING_FEATURES.intersection(filter(None, declared)),
+        None if declared is None else frozenset(DECIDING_FEATURES).intersection(declared),
     )
 
 

@@ -110,18 +110,10 @@ def _features_of(spec: RawPodSpec, place: str) -> Features:
 #: The label of a pod that its kubelet compares with its own operating system.
 _SYSTEM_LABEL: Final = "kubernetes.io/os"
 
-#: The longest name of an operating system that is kept: no node has a longer one.
-_MAX_SYSTEM: Final = 254
-
-#: The limit of an object's name; no PodGroup has a longer one.
-_MAX_GROUP: Final = 253
-
 
 def _kubelet_needs_of(metadata: ObjectMeta, spec: RawPodSpec, place: str) -> KubeletNeeds | None:
-    system = (spec.os.name or "")[:_MAX_SYSTEM] if spec.os else None
-    labelled = None
-    if metadata.labels and _SYSTEM_LABEL in metadata.labels:
-        labelled = (metadata.labels[_SYSTEM_LABEL] or "")[:_MAX_SYSTEM]
+    system = spec.os.name or "" if spec.os else None
+    labelled = strings(metadata.labels).get(_SYSTEM_LABEL)
     strict = resources = False
     context = spec.security_context
     if context is not NULL and may_have(context, b"supplementalGroupsPolicy"):
@@ -137,14 +129,10 @@ def _kubelet_needs_of(metadata: ObjectMeta, spec: RawPodSpec, place: str) -> Kub
     return KubeletNeeds(system, labelled, strict, resources)
 
 
-def _group_of(metadata: ObjectMeta, group: _SchedulingGroup) -> str:
-    name = group.pod_group_name or ""
-    return f"{metadata.namespace or ''}/{name}" if 0 < len(name) <= _MAX_GROUP else ""
-
-
 def pod_of(raw: RawPod, place: str = "Pod") -> Pod:
     """As the verbs see it. Raises DecodeError."""
     metadata, spec = raw.metadata or NO_METADATA, raw.spec or RawPodSpec()
+    group = spec.scheduling_group.pod_group_name if spec.scheduling_group else None
     return Pod(
         metadata.namespace or "",
         metadata.name or "",
@@ -154,7 +142,7 @@ def pod_of(raw: RawPod, place: str = "Pod") -> Pod:
         tolerations_of(spec.tolerations) if spec.tolerations else (),
         _features_of(spec, place),
         _kubelet_needs_of(metadata, spec, place),
-        _group_of(metadata, spec.scheduling_group) if spec.scheduling_group else "",
+        f"{metadata.namespace or ''}/{group}" if group else "",
         None,
         NOTHING,  # a call of its own would give the same
         PodState(node_name=spec.node_name) if spec.node_name else NEW,

@@ -22,10 +22,6 @@ _DECIMAL_SUFFIXES: Final = {
 }  # fmt: skip
 _BINARY_SUFFIXES: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
-# The blanks of strings.TrimSpace, except those that must be escaped in JSON: Quantity reads the raw
-# JSON.
-_BLANKS: Final = " \u0085\u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-
 _NANO: Final = Decimal("1E-9")
 # Digits that a suffix can add: 1024**6 has 19; and nine decimal places.
 _SPARE_DIGITS: Final = 32
@@ -104,7 +100,7 @@ def stored_billionths(text: str) -> int:
 
 def trimmed_quantity(text: str) -> str:
     """Without the blanks that Quantity.UnmarshalJSON (v0.36.2) allows around a quantity."""
-    return text.strip(_BLANKS)
+    return text.strip()
 
 
 def binary_text(amount: int) -> str:

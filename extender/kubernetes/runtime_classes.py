@@ -1,7 +1,6 @@
 """RuntimeClasses, read and judged, and the Namespaces that choose a default one."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import ROUND_UP, Decimal
 from typing import Final
 
 from msgspec import Struct
@@ -28,7 +27,7 @@ from extender.kubernetes.name_rules import (
     quoted,
     resource_name_fault,
 )
-from extender.kubernetes.quantity import parse_quantity
+from extender.kubernetes.quantity import billionths
 from extender.model.objects import Namespace, RuntimeClass
 from extender.model.pod_needs import Toleration
 from extender.model.reasons import shown
@@ -122,29 +121,24 @@ def _overhead_faults(pod_fixed: Mapping[str, str]) -> Iterator[str]:
 
 def _amount_fault(name: str, amount: str) -> str:
     try:
-        value = parse_quantity(amount)
-    except ValueError:
-        return f"{quoted(amount)} is no quantity such as 250m, 1.5 or 128Mi"
+        value = billionths(amount)
+    except ValueError as error:
+        return str(error)
     if value < 0:
         return f"{quoted(amount)} is negative"
-    if is_extended_resource(name) and value != value.to_integral_value():
+    if is_extended_resource(name) and value % 10**9:
         return f"{quoted(amount)} is no whole number"
     if name.startswith(HUGE_PAGES_PREFIX) and not _is_divisible(value, name):
         return f"{quoted(amount)} is no multiple of the size of the page"
     return ""
 
 
-def _is_divisible(value: Decimal, name: str) -> bool:
+def _is_divisible(value: int, name: str) -> bool:
     try:
-        page = parse_quantity(name.removeprefix(HUGE_PAGES_PREFIX))
+        page = billionths(name.removeprefix(HUGE_PAGES_PREFIX))
     except ValueError:
         return False
-    # Go divides by zero for a page beyond int64; the bounds also keep int() small.
-    if not 0 < page < 2**63 or page != page.to_integral_value():
-        return False
-    if value >= 2**63:
-        return True  # an amount beyond int64 counts as zero
-    return int(value.to_integral_value(rounding=ROUND_UP)) % int(page) == 0
+    return page > 0 and value % page == 0
 
 
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")

@@ -60,13 +60,9 @@ def sandbox_of(pod: StartingPod, raw: Raw) -> Sandbox | None:
         return found._replace(started=bound)
     if status.is_finished or bytes(metadata.deletion_timestamp) != b"null":
         return None
-    since, counts = _failing_since(status), not _own_fault(raw)
-    return found._replace(bound=bound, failing_since=since, counts=counts)
-
-
-def _failing_since(status: RawPodStatus) -> float | None:
     failing = status.condition(_SANDBOX, "False")
-    return seconds_of(failing.last_transition_time) if failing else None
+    since = seconds_of(failing.last_transition_time) if failing else None
+    return found._replace(bound=bound, failing_since=since, counts=not _own_fault(raw))
 
 
 def seconds_of(text: str | None) -> float | None:

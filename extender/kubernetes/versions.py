@@ -54,26 +54,17 @@ ON_SINCE: Final[Mapping[str, Version]] = {
     "UserNamespacesSupport": (1, 33),
 }
 
-#: The features that pods may need to be scheduled, as nodes declare them (explained_pods); others
-#: count when a pod is changed only.
 HOST_NETWORK_USERS: Final = "UserNamespacesHostNetworkSupport"
 RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
 BIND_MOUNT_OPTIONS: Final = "VolumeBindMountOptions"
-DECIDING_FEATURES: Final = frozenset({HOST_NETWORK_USERS, RESTART_ALL, BIND_MOUNT_OPTIONS})
 
-#: The features that nodes declare: k8s.io/component-helpers
+#: The features that pods may need to be scheduled (explained_pods), of those that nodes declare,
+#: with their first version; others count when a pod is changed only. k8s.io/component-helpers
 #: nodedeclaredfeatures/features/registry.go, v0.35.0 and v0.37.1.
-DECLARED_FEATURES: Final[Mapping[str, Span]] = {
-    "DRANodeAllocatableResources": Span((1, 37)),
-    "DRAOptionalNodeOperations": Span((1, 37)),
-    "ExtendWebSocketsToKubelet": Span((1, 36)),
-    "GuaranteedQoSPodCPUResize": Span((1, 35), (1, 35)),
-    "InPlacePodLevelResourcesVerticalScaling": Span((1, 35)),
-    "InPlacePodVerticalScalingInitContainers": Span((1, 36)),
-    "InPlacePodVerticalScalingMemoryBackedVolumes": Span((1, 37)),
-    RESTART_ALL: Span((1, 35)),
-    HOST_NETWORK_USERS: Span((1, 36)),
-    BIND_MOUNT_OPTIONS: Span((1, 37)),
+DECIDING_FEATURES: Final[Mapping[str, Version]] = {
+    RESTART_ALL: (1, 35),
+    HOST_NETWORK_USERS: (1, 36),
+    BIND_MOUNT_OPTIONS: (1, 37),
 }
 
 #: With nodeCacheCapable: false kube-scheduler scores nodes as if they were idle

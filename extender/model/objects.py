@@ -7,7 +7,7 @@ have mappings. `extender.kubernetes` decodes them.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from extender.model.pod_needs import NO_FEATURES, Features, KubeletNeeds, PodNeeds, Toleration
 
@@ -84,8 +84,6 @@ class PodResources:
     init_containers: tuple[tuple[Amounts, bool], ...] = ()
     pod_level: Amounts | None = None
     overhead: Amounts = field(default_factory=lambda: MappingProxyType({}))
-
-    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
 
 
 class Kubelet(NamedTuple):
@@ -266,8 +264,6 @@ class Pod:
     resources: PodResources | None = None
     uses: frozenset[str] | None = None
 
-    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash
-
     @property
     def needs(self) -> PodNeeds:
         return PodNeeds(
@@ -286,9 +282,7 @@ class Pod:
     @property
     def is_unconstrained(self) -> bool:
         """No RuntimeClass and no need: every node passes, unknown ones too."""
-        if self.runtime_class_name or self.kubelet_needs:
-            return False
-        return self.features is NO_FEATURES or not self.features
+        return not (self.runtime_class_name or self.kubelet_needs or self.features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,5 +303,3 @@ class Node:
     allocatable: bytes = b""
     conditions: frozenset[Condition] = frozenset()
     versions: tuple[str, str] = ("", "")
-
-    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of any type without a hash

@@ -84,6 +84,7 @@ class PodNeeds(NamedTuple):
             self.runtime_class_name,
             *chain.from_iterable(self.node_selector),
             *chain.from_iterable(each[:4] for each in self.tolerations),
+            *(each or "" for each in (self.kubelet_needs or ())[:2]),
             *(self.uses or ()),
         )
         return sum(map(len, words)) <= MAX_WORDS

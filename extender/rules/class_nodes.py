@@ -32,13 +32,11 @@ from extender.rules.verdicts import (
 
 T = TypeVar("T")
 
-Entry = tuple[str, str]
-
 
 class ConstraintKey(NamedTuple):
     """The requirements of a class on a node, apart from its handler."""
 
-    node_selector: tuple[Entry, ...]
+    node_selector: tuple[tuple[str, str], ...]
     tolerations: frozenset[Toleration]
     terms: tuple[SelectorTerm, ...] | None
     conditions: frozenset[Condition]
@@ -76,12 +74,9 @@ class ClassGroup:
     constraints: ConstraintKey
     requirements: Requirements
 
-    def matches(self, shape: Shape) -> bool:
-        return self.requirements.mismatch(shape) is None
-
 
 class ClassIndex:
-    """The groups, indexed by an entry of their nodeSelector. Safe to use from any thread."""
+    """The groups of all classes. Safe to use from any thread."""
 
     def __init__(self, runtime_classes: Iterable[RuntimeClass], check: HandlerCheck) -> None:
         runtime_classes = tuple(runtime_classes)
@@ -99,19 +94,20 @@ class ClassIndex:
             )
             for (key, _), same in alike.items()
         ]
-        self._by_entry: dict[Entry, list[ClassGroupId]] = {}
-        self._others: list[ClassGroupId] = []
+        self._by_entry: dict[tuple[str, str] | None, list[ClassGroupId]] = {}
         for index, group in enumerate(self.groups):
-            selector = group.example.node_selector
             # A node must have all entries, so one of them is enough to find the group.
-            found = self._by_entry.setdefault(selector[0], []) if selector else self._others
-            found.append(ClassGroupId(index))
+            first = next(iter(group.example.node_selector), None)
+            self._by_entry.setdefault(first, []).append(ClassGroupId(index))
 
     def matching(self, shape: Shape) -> tuple[ClassGroupId, ...]:
         """The groups whose classes a node of this shape can run at all."""
-        selected = (self._by_entry.get(entry, ()) for entry in shape.selector_entries)
-        numbers = chain(*selected, self._others)
-        return tuple(number for number in numbers if self.groups[number].matches(shape))
+        return tuple(
+            number
+            for entry in (*shape.selector_entries, None)
+            for number in self._by_entry.get(entry, ())
+            if self.groups[number].requirements.mismatch(shape) is None
+        )
 
     def served(self, shape: Shape) -> Iterator[ClassGroup]:
         """The groups for which a node of this shape is special.
@@ -254,13 +250,12 @@ def node_state(shape: Shape) -> Sequence[str]:
     return [*taints, *(["unschedulable"] if shape.unschedulable else []), *suspects]
 
 
-@dataclass(slots=True)
-class NodeCounts:
+class NodeCounts(NamedTuple):
     """total nodes, those that match the class, and of these the ones that are ready."""
 
-    matching: int = 0
-    ready: int = 0
-    total: int = 0
+    matching: int
+    ready: int
+    total: int
 
 
 def nodes_of_each(
@@ -278,16 +273,12 @@ def nodes_of_each(
     found = {}
     for each in classes:
         table = verdicts_of_class(each, snapshot.shapes.shapes, policy)
-        passes = [table.reasons[code] is None for code in table.codes]
-
-        def count(nodes: Iterable[bytes], passes: Sequence[bool] = passes) -> NodeCounts:
-            counts = NodeCounts()
-            for name in nodes:
-                counts.total += 1
-                if passes[snapshot.nodes[name]]:
-                    counts.matching += 1
-                    counts.ready += name not in not_ready
-            return counts
-
-        found[each.name] = count(snapshot.nodes), [count(nodes) for nodes in members]
+        fitting = {name for name, shape in snapshot.nodes.items() if not table.reason(shape)}
+        counts = []
+        for names in (snapshot.nodes.keys(), *members):
+            matching = fitting.intersection(names)
+            counts.append(
+                NodeCounts(len(matching), len(matching.difference(not_ready)), len(names))
+            )
+        found[each.name] = counts[0], counts[1:]
     return found

@@ -13,7 +13,7 @@ In this order, for pods with and without a RuntimeClass (pkg/kubelet, v1.36.2):
 from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import StrEnum
 
-from extender.kubernetes.versions import DECLARED_FEATURES, Version, is_on
+from extender.kubernetes.versions import DECIDING_FEATURES, Version, is_on
 from extender.model import reasons
 from extender.model.pod_needs import PodNeeds
 from extender.model.reasons import Reason
@@ -90,4 +90,4 @@ def judged_features(
         return ()
     if version is None:
         return needed
-    return [each for each in needed if DECLARED_FEATURES[each].first <= version]
+    return [each for each in needed if DECIDING_FEATURES[each] <= version]

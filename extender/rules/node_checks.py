@@ -21,7 +21,7 @@ An annotation of a class that can't be read refuses every node: a misspelt one n
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from extender.kubernetes.class_annotations import CAPABILITY, CONDITIONS, TERMS, UNSUPPORTED
@@ -67,28 +67,19 @@ class Policy(NamedTuple):
     kubelet_check: KubeletCheck = KubeletCheck.AUTO
 
 
-class HandlerState(Enum):
-    PRESENT = "present"
-    ABSENT = "absent"
-    UNKNOWN = "unknown"
-
-
 def is_condition_taint(taint: Taint) -> bool:
     return taint.key.startswith(_CONDITION_PREFIXES) or taint.key in _CONDITION_KEYS
 
 
-def handler_state(shape: Shape, handler: str) -> HandlerState:
-    """Whether a node's runtime has a handler.
+def has_handler(shape: Shape, handler: str) -> bool | None:
+    """Whether a node's runtime has a handler; None where it is not known.
 
     status.runtimeHandlers is filled by kubelet >= 1.31 (pkg/kubelet/runtime.go, v1.36.2) from
     what the runtime's Status call reports; an empty list says nothing.
     """
     if shape.is_docker and handler == _DOCKER_HANDLER:
-        return HandlerState.PRESENT
-    if not shape.handlers:
-        return HandlerState.UNKNOWN
-    present = any(each.name == handler for each in shape.handlers)
-    return HandlerState.PRESENT if present else HandlerState.ABSENT
+        return True
+    return any(each.name == handler for each in shape.handlers) if shape.handlers else None
 
 
 def _feature_reason(
@@ -187,13 +178,9 @@ def _tolerates(name: str, tolerations: TolerationSet, *, with_conditions: bool) 
 
 def _has_handler(runtime_class: RuntimeClass, check: HandlerCheck) -> Check:
     name, handler = runtime_class.name, runtime_class.handler
-    absent, not_reported = (
-        reasons.handler_absent(name, handler),
-        reasons.handlers_not_reported(name),
-    )
-    unknown = not_reported if check is HandlerCheck.STRICT else None
-    found = {HandlerState.ABSENT: absent, HandlerState.UNKNOWN: unknown}
-    return lambda shape: found.get(handler_state(shape, handler))
+    unknown = reasons.handlers_not_reported(name) if check is HandlerCheck.STRICT else None
+    found = {True: None, False: reasons.handler_absent(name, handler), None: unknown}
+    return lambda shape: found[has_handler(shape, handler)]
 
 
 def _trusts(runtime_class: RuntimeClass) -> Check:
@@ -201,10 +188,9 @@ def _trusts(runtime_class: RuntimeClass) -> Check:
 
     def check(shape: Shape) -> Reason | None:
         suspect = shape.suspect(handler) if shape.suspects else None
-        is_refused = suspect is not None and name in suspect.refused
-        return (
-            reasons.suspect_handler(name, handler, suspect.pods) if suspect and is_refused else None
-        )
+        if suspect is None or name not in suspect.refused:
+            return None
+        return reasons.suspect_handler(name, handler, suspect.pods)
 
     return check
 

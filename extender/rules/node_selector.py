@@ -55,10 +55,8 @@ def _comparison(operator: str, values: tuple[str, ...]) -> Match:
         raise ValueError(f"{operator} needs one whole number")
 
     def compare(value: str | None) -> bool:
-        number = None if value is None else _go_int64(value)
-        if number is None:
-            return False
-        return number > bound if operator == "Gt" else number < bound
+        number = _go_int64(value or "")
+        return number is not None and (number > bound if operator == "Gt" else number < bound)
 
     return compare
 
@@ -178,7 +176,7 @@ class RequiredNodeAffinity:
         self.unreadable: list[UnreadableTerm] = []
         for index, term in enumerate(terms):
             tests: list[_Test] = []
-            for place, requirement in _places(term):
+            for place, requirement in placed_requirements(term):
                 try:
                     tests.append(requirement_test(requirement))
                 except ValueError as error:
@@ -191,16 +189,13 @@ class RequiredNodeAffinity:
         return any(all(test(labels, name) for test in tests) for tests in self._terms)
 
 
-def _places(term: SelectorTerm) -> Iterator[tuple[str, NodeRequirement]]:
-    for kind, entries in (
-        ("matchExpressions", term.match_expressions),
-        ("matchFields", term.match_fields),
-    ):
-        for place, each in enumerate(entries):
-            requirement = NodeRequirement(
-                each.key, each.operator, each.values, kind == "matchFields"
-            )
-            yield f"{kind}[{place}]", requirement
+def placed_requirements(term: SelectorTerm) -> Iterator[tuple[str, NodeRequirement]]:
+    """The requirements of a term, each with its field."""
+    for index, each in enumerate(term.match_expressions):
+        yield f"matchExpressions[{index}]", NodeRequirement(each.key, each.operator, each.values)
+    for index, each in enumerate(term.match_fields):
+        requirement = NodeRequirement(each.key, each.operator, each.values, is_field=True)
+        yield f"matchFields[{index}]", requirement
 
 
 def names_left(terms: Sequence[SelectorTerm]) -> frozenset[str] | None:

@@ -24,7 +24,7 @@ from extender.model.objects import (
     Suspect,
     Taint,
 )
-from extender.rules.node_selector import requirement_test
+from extender.rules.node_selector import placed_requirements, requirement_test
 
 T = TypeVar("T")
 
@@ -68,12 +68,7 @@ def shape_of(node: Node, wanted: Collection[tuple[str, str]]) -> Shape:
 
 def requirements_in(term: SelectorTerm) -> tuple[NodeRequirement, ...]:
     """The requirements of a term, each once, in the order of the keys."""
-    found = {
-        NodeRequirement(each.key, each.operator, each.values, is_field)
-        for entries, is_field in ((term.match_expressions, False), (term.match_fields, True))
-        for each in entries
-    }
-    return tuple(sorted(found))
+    return tuple(sorted({requirement for _, requirement in placed_requirements(term)}))
 
 
 def readable_terms(rules: ClassRules) -> list[tuple[NodeRequirement, ...]]:
@@ -153,14 +148,8 @@ class Wanted:
         found = []
         for node in nodes:
             labels = node.labels
-            # Go through the wanted keys or the node's labels, whichever are fewer.
-            entries: tuple[object, ...] = (
-                tuple([values.get(labels.get(key)) for key, values in self._values])
-                if len(self._values) < len(labels)
-                else tuple([entry for entry in labels.items() if entry in self.entries])
-            )
             key: tuple[object, ...] = (
-                entries,
+                tuple([values.get(labels.get(key)) for key, values in self._values]),
                 id(node.taints),
                 id(node.handlers),
                 id(node.kubelet),

@@ -110,15 +110,3 @@ def test_sound_annotations_are_no_finding() -> None:
 def test_terms_on_labels_that_a_node_may_give_itself_are_worth_a_warning() -> None:
     found = checks_of(rules_class("c", {"node-selector-terms": terms("a")}))
     assert "selects nodes by zone alone" in found["self-set-label"]
-
-
-def test_aliases_make_no_annotation_longer_than_any_may_be() -> None:
-    """Of 40 KB: 400 requirements that share 1,000 values would cost each admission a second."""
-    shared = ",".join(f"v{number}" for number in range(1_000))
-    again = "".join(f"- {{key: k{number}, operator: In, values: *v}}\n  " for number in range(400))
-    text = f"- matchExpressions:\n  - {{key: k, operator: In, values: &v [{shared}]}}\n  {again}"
-    rules = rules_class("c", {"node-selector-terms": text}).rules
-    assert rules is not None
-    assert rules.terms is None
-    said = "more than 262,144 characters with its aliases expanded"
-    assert rules.faults == (("node-selector-terms", said),)

@@ -70,7 +70,6 @@ def test_that_one_member_passes_says_nothing_of_another() -> None:
         pytest.param({}, id="no group"),
         pytest.param({"schedulingGroup": None}, id="null"),
         pytest.param({"schedulingGroup": {}}, id="a group of no name"),
-        pytest.param({"schedulingGroup": {"podGroupName": "x" * 254}}, id="no name of an object"),
     ],
 )
 def test_other_pods_are_remembered_at_once(spec: dict[str, Any]) -> None:

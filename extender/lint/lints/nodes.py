@@ -11,7 +11,7 @@ from extender.model.objects import RuntimeClass
 from extender.model.reasons import listed, number_of, shown
 from extender.rules.class_nodes import ClassIndex
 from extender.rules.kubelet_checks import KubeletCheck
-from extender.rules.node_checks import HandlerCheck, HandlerState, handler_state, is_condition_taint
+from extender.rules.node_checks import HandlerCheck, has_handler, is_condition_taint
 from extender.rules.node_shape import Shape
 from extender.rules.snapshot import Snapshot
 
@@ -173,7 +173,7 @@ def _broken_shapes(facts: Facts) -> Iterator[tuple[RuntimeClass, Collection[Shap
             shape_id
             for shape_id, shape in found
             if shape.selector_entries.issuperset(each.node_selector)
-            and handler_state(shape, each.handler) is HandlerState.ABSENT
+            and has_handler(shape, each.handler) is False
         }
         if broken:
             yield each, broken
