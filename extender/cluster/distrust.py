@@ -108,7 +108,7 @@ class SandboxFeed(Feed[HeldSandbox]):
             self.evidence.waiting = {name: each.sandbox for name, each in held.items()}
             self.evidence.is_listing = False
 
-    def _apply(self, name: bytes, held: HeldSandbox | None) -> None:
+    def _apply(self, name: bytes, held: HeldSandbox | None, before: HeldSandbox | None) -> None:
         with self.lock:
             if held is None:
                 self.evidence.waiting.pop(name, None)

@@ -16,7 +16,7 @@ from extender.kubernetes.resources import PodLoad, load_of_pod
 from extender.model.objects import NOTHING, Node, Pod
 from extender.model.using_objects import WaitingPod, WaitingPods
 from extender.rules.pod_state import PodGroup, group_of, is_followed
-from extender.rules.resource_fit import IncomingPod
+from extender.rules.resource_fit import IncomingPod, Loads
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -37,12 +37,13 @@ class ManifestFollower:
         uses: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """uses: pods and workloads are read too, for `pod_groups`."""
+        """uses: pods and workloads are read too, for `groups` and `loads`."""
         self._paths = paths
         self._store = store
         self._preloaded = preloaded
         self._uses = uses
         self._groups: Mapping[PodGroup, int] | None = None
+        self.loads: Loads | None = None
         self._waiting = WaitingPods()
         self._clock = clock
         self._stopping = threading.Event()
@@ -134,7 +135,7 @@ class ManifestFollower:
         """The pods of the manifests that take room of a node."""
         yield from filter(None, map(load_of_pod, self.manifests.pods.values()))
 
-    def pod_groups(self) -> Mapping[PodGroup, int] | None:
+    def groups(self) -> Mapping[PodGroup, int] | None:
         """The number of pods in each group, as for a live cluster."""
         return self._groups
 
@@ -146,6 +147,10 @@ class ManifestFollower:
             classes = manifests.runtime_classes
             pods = filter(is_followed, manifests.uses.pods.values())
             self._groups = Counter(group_of(each, classes) for each in pods)
+            self.loads = Loads()
+            for pod in manifests.pods.values():
+                if load := load_of_pod(pod):
+                    self.loads.add(load, pod.runtime_class_name)
         self._waiting = WaitingPods.of(
             WaitingPod(pod.namespace or "default", pod.name, pod.runtime_class_name)
             for pod in manifests.pods.values()

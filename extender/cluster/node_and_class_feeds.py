@@ -85,12 +85,12 @@ class Feed(ABC, Generic[HeldT]):
         if deleted or held is None:
             if before is not None:
                 del self._held[name]
-                self._apply(name, None)
+                self._apply(name, None, before)
             return version
         held.revision = newest
         if held is not before:
             self._held[name] = held
-            self._apply(name, held)
+            self._apply(name, held, before)
         return version
 
     def flush(self) -> None:
@@ -110,8 +110,8 @@ class Feed(ABC, Generic[HeldT]):
     def _replace(self, held: Mapping[bytes, HeldT]) -> None:
         """Hand a complete list to the store."""
 
-    def _apply(self, name: bytes, held: HeldT | None) -> None:
-        """Hand a change to the store; None for a deleted object."""
+    def _apply(self, name: bytes, held: HeldT | None, before: HeldT | None) -> None:
+        """Hand a change to the store; None for a deleted object, and before a new one."""
         self._replace(self._held)
 
 
@@ -183,7 +183,7 @@ class NodeFeed(Feed[HeldNode]):
     def _replace(self, held: Mapping[bytes, HeldNode]) -> None:
         self._store.replace_observed(_observed(name, each) for name, each in held.items())
 
-    def _apply(self, name: bytes, held: HeldNode | None) -> None:
+    def _apply(self, name: bytes, held: HeldNode | None, before: HeldNode | None) -> None:
         self._changed.add(name)
         if len(self._changed) >= MAX_TOGETHER:
             self.flush()

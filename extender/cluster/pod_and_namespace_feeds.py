@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, TypeVar, cast
 
 from msgspec import Raw
 
@@ -13,12 +13,16 @@ from extender.kubernetes.decoder import DecodeError, decode
 from extender.kubernetes.kinds import NAMESPACES, PODS
 from extender.kubernetes.namespaces import NamespaceRules, rules_of
 from extender.kubernetes.pods import RawPod, placed_pod_of
+from extender.kubernetes.resources import load_of
 from extender.kubernetes.runtime_classes import RawNamespace
 from extender.model.errors import ERROR_PREFIX, UndecidedError, not_synced
 from extender.model.objects import RuntimeClass
 from extender.model.reasons import shown
 from extender.model.using_objects import WaitingPod, WaitingPods
 from extender.rules.pod_state import PodGroup, group_of, is_followed
+from extender.rules.resource_fit import Loads, Share, share_of
+
+T = TypeVar("T")
 
 #: The longest wait for a namespace's watch event: a pod may be created right after its namespace.
 #: There are no pods in namespaces that don't exist (admission plugin NamespaceLifecycle).
@@ -75,58 +79,77 @@ class NamespaceFeed(Feed[HeldNamespace]):
             self._news.notify_all()
 
 
-#: Groups remembered so that pods share them; a class has a few on each node.
-_MAX_GROUPS: Final = 65_536
+#: Groups, nodes and shares remembered so that pods have them in common; a class has a few groups on
+#: each node.
+_MAX_SHARED: Final = 65_536
 
 
 class HeldPod(Held, gc=False):
-    """What is kept of a pod: its group, which others share, and since when it has its node."""
+    """What is kept of a pod: of one that is followed its group and since when it has its node.
 
-    group: PodGroup
+    Of one that takes room its node, the share of it, and the class. Others share all but since.
+    """
+
+    group: PodGroup | None
     since: str
+    node: bytes = b""
+    share: Share | None = None
+    runtime_class: str = ""
 
 
 class PodFeed(Feed[HeldPod]):
-    """Pods that name a RuntimeClass or need a feature.
+    """Pods that name a RuntimeClass, need a feature, or take room of a node.
 
-    `groups` and `waiting` are for any thread, all else is for the reflector's.
+    `groups`, `waiting` and `loads` are for any thread, all else is for the reflector's.
     """
 
     kind = PODS.name
 
-    def __init__(self, runtime_classes: Callable[[], Mapping[str, RuntimeClass]]) -> None:
+    def __init__(
+        self, runtime_classes: Callable[[], Mapping[str, RuntimeClass]], *, room: bool = False
+    ) -> None:
+        """room: pods are followed for `loads` too."""
         super().__init__()
         self._runtime_classes = runtime_classes
-        self._shared: dict[PodGroup, PodGroup] = {}
-        self._synced = False
+        self._room = room
+        self._shared: dict[object, object] = {}
+        #: None before the first list is complete.
+        self.loads: Loads | None = None
 
     def groups(self) -> Mapping[PodGroup, int] | None:
         """The number of pods in each group; None before the first list is complete.
 
         Pods that were bound before their class was created are a group apart.
         """
-        if not self._synced:
+        if self.loads is None:
             return None
         classes = self._runtime_classes()
         created = {name: each.creation_timestamp for name, each in classes.items()}
         pods = tuple(self._held.values())  # at once, as the reflector may change it meanwhile
         return Counter(
-            each.group._replace(predates_class=True)
-            if created.get(each.group.runtime_class_name, "") > each.since > ""
-            else each.group
+            group._replace(predates_class=True)
+            if created.get(group.runtime_class_name, "") > each.since > ""
+            else group
             for each in pods
+            if (group := each.group) is not None
         )
 
     def waiting(self) -> WaitingPods | None:
         """The pods without a node; None before the first list is complete."""
-        if not self._synced:
+        if self.loads is None:
             return None
         return WaitingPods.of(
             WaitingPod(namespace, name, held.group.runtime_class_name)
             for key, held in tuple(self._held.items())
-            if held.group.runtime_class_name and not held.group.node
+            if held.group and held.group.runtime_class_name and not held.group.node
             for namespace, _, name in [key.decode().partition("/")]
         )
+
+    def _shared_by(self, value: T) -> T:
+        """The value that other pods have too."""
+        if len(self._shared) >= _MAX_SHARED:
+            self._shared.clear()
+        return cast(T, self._shared.setdefault(value, value))
 
     def _decode(self, raw: Raw) -> tuple[bytes, str, HeldPod | None]:
         read = decode(raw, RawPod, self.kind)
@@ -134,18 +157,35 @@ class PodFeed(Feed[HeldPod]):
         if not pod.name:
             raise DecodeError("Pod.metadata.name: missing")
         name = f"{pod.namespace}/{pod.name}".encode()
-        if not is_followed(pod):
+        load, group, since = load_of(read) if self._room else None, None, ""
+        share = share_of(load) if load is not None else None
+        if is_followed(pod):
+            since = pod.bound or pod.created
+            # Whether its class is younger is decided anew in `groups`.
+            group = group_of(pod, self._runtime_classes())._replace(predates_class=False)
+            group = self._shared_by(group)
+        elif share is None:
             return name, version, None
-        since = pod.bound or pod.created
-        # Whether its class is younger is decided anew in `groups`.
-        group = group_of(pod, self._runtime_classes())._replace(predates_class=False)
         before = self._held.get(name)
-        if before is not None and before.group == group and before.since == since:
-            return name, version, before
-        if len(self._shared) >= _MAX_GROUPS:
-            self._shared.clear()
-        group = self._shared.setdefault(group, group)
-        return name, version, HeldPod(revision(version), group, since)
+        now = HeldPod(before.revision if before else revision(version), group, since)
+        if load is not None and share is not None:
+            now.node = self._shared_by(load.node.encode("utf-8", "replace"))
+            now.share = self._shared_by(share)
+            now.runtime_class = self._shared_by(pod.runtime_class_name)
+        return name, version, before if now == before else now
 
     def _replace(self, held: Mapping[bytes, HeldPod]) -> None:
-        self._synced = True
+        loads = Loads()
+        for each in held.values():
+            _count(loads, each)
+        self.loads = loads
+
+    def _apply(self, name: bytes, held: HeldPod | None, before: HeldPod | None) -> None:
+        assert self.loads is not None
+        _count(self.loads, before, -1)
+        _count(self.loads, held)
+
+
+def _count(loads: Loads, pod: HeldPod | None, times: int = 1) -> None:
+    if pod is not None and pod.share is not None:
+        loads.count(pod.node, pod.share, pod.runtime_class, times)

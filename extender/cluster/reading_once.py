@@ -208,9 +208,10 @@ class ClusterReader:
         """Each pod that has not finished; pending: only those without a node."""
         kind = kinds.pods_of(namespace)
         for raw in self.objects(kind, _WAITING if pending else _ALIVE):
-            pod = placed_pod_of(_read(decode, raw, RawPod))
+            read = _read(decode, raw, RawPod)
+            pod = placed_pod_of(read)
             if not (pod.finished or (pending and pod.node)):
-                explained, load = partial(_read, explained_pod, raw), partial(_read, load_of, raw)
+                explained, load = partial(_read, explained_pod, raw), partial(_read, load_of, read)
                 yield FoundPod(pod, explained, load)
 
     def workloads(self) -> Iterator[Workload]:
@@ -263,7 +264,7 @@ class ClusterReader:
             for count, raw in enumerate(self.objects(kinds.PODS, selector)):
                 if count >= most:
                     raise UncountedError(f"more than {most:,} pods would have to be read")
-                found = load_of(raw)
+                found = load_of(decode(raw, RawPod, "Pod"))
                 if found is not None:
                     yield found
         except (DecodeError, ReadError) as error:

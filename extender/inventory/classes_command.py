@@ -23,7 +23,7 @@ from extender.cli.streams import warn
 from extender.cluster.reading_once import ForbiddenError
 from extender.explain.document import Document
 from extender.explain.text import bullets, heading
-from extender.inventory.headroom import Headroom, Loads
+from extender.inventory.headroom import Headroom
 from extender.inventory.matching import class_nodes_document, class_nodes_text
 from extender.inventory.new_nodes import NewNode, new_node_of
 from extender.kubernetes.decoder import DecodeError
@@ -38,6 +38,7 @@ from extender.rules.class_nodes import NodeCounts, Support, nodes_of_class, node
 from extender.rules.node_checks import Policy
 from extender.rules.pod_state import Placement, PodUse, State, Usage, overhead_texts
 from extender.rules.pools import Pools, pools_of
+from extender.rules.resource_fit import Loads
 
 
 def _classes(program: str, flags: Flags) -> int:
@@ -50,10 +51,10 @@ def _classes(program: str, flags: Flags) -> int:
     document = _document(state, policy, pools if flags.by_pool else None, loads)
     if loads is not None:
         new = list(_new_nodes(command, state))
-        room = Headroom(state.snapshot, policy, pools, loads, flags.requests, new)
+        room = Headroom(state.snapshot, policy, loads, flags.requests)
         classes = state.snapshot.classes_by_name
         for item, each in zip(document["items"], classes, strict=True):
-            item["headroom"] = room.of(each)
+            item["headroom"] = room.document(each, pools, new)
     names = class_names(each["name"] for each in document["items"])
     return print_answer(flags, document, _text, names)
 

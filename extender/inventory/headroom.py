@@ -4,18 +4,21 @@ On the nodes that exist, and on one more of a pool where an autoscaler's object 
 would be. What DaemonSets take of a new node is not counted.
 """
 
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from statistics import median_low
 from typing import Final
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from extender.admission.fit import as_admitted
 from extender.explain.document import Document
 from extender.explain.explanation import explain
 from extender.inventory.new_nodes import NewNode
-from extender.kubernetes.resources import PodLoad, allocatable_of
+from extender.kubernetes.resources import allocatable_of
 from extender.model.objects import Amounts, Pod, RuntimeClass
 from extender.rules.node_checks import Policy, Requirements
 from extender.rules.node_shape import Wanted
@@ -23,38 +26,14 @@ from extender.rules.pools import Pools, nodes_of
 from extender.rules.resource_fit import (
     IGNORED,
     PODS,
+    Loads,
     amount_text,
     amounts_in_billionths,
     by_kube_scheduler,
     counted,
-    request_of,
 )
 from extender.rules.snapshot import Snapshot
-
-
-@dataclass(slots=True)
-class Loads:
-    """What pods take of each node, and what the pods of each class ask for, without overhead."""
-
-    used: dict[bytes, Counter[str]] = field(default_factory=dict)
-    asked: dict[str, list[Amounts]] = field(default_factory=dict)
-
-    def add(self, load: PodLoad, runtime_class: str) -> None:
-        """Also a pod that is nominated to a node only, for which kube-scheduler keeps the room."""
-        if load.priority < 0 and not load.is_bound:
-            return
-        sums = self.used.setdefault(load.node.encode("utf-8", "replace"), Counter())
-        sums.update({**request_of(load.resources).total, PODS: 1})
-        if load.is_bound and runtime_class:
-            alone = request_of(load.resources, {}).total
-            self.asked.setdefault(runtime_class, []).append(alone)
-
-    def median(self, runtime_class: str) -> Amounts:
-        """Of each resource the median of what the class's running pods ask for."""
-        pods = self.asked.get(runtime_class, [])
-        names = sorted({name for each in pods for name in each})
-        found = {name: median_low(each.get(name, 0) for each in pods) for name in names}
-        return {name: amount for name, amount in found.items() if amount}
+from extender.verbs.metrics import gauge_family
 
 
 @dataclass(slots=True)
@@ -96,41 +75,45 @@ class Headroom:
     """requests: of every pod, in billionths; None for the median of each class. For one thread."""
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        policy: Policy,
-        pools: Pools,
-        loads: Loads,
-        requests: Amounts | None,
-        new_nodes: Sequence[NewNode],
+        self, snapshot: Snapshot, policy: Policy, loads: Loads, requests: Amounts | None = None
     ) -> None:
         self._snapshot = snapshot
         self._policy = policy
-        self._pools = pools
         self._loads = loads
         self._requests = None if requests is None else counted(requests)
-        self._new_nodes = new_nodes
         self._candidates = nodes_of(snapshot)
         self._amounts = cache(lambda raw: counted(allocatable_of(raw)) if raw else {})
 
-    def of(self, runtime_class: RuntimeClass) -> Document:
-        requests = self._requests
-        if requests is None:
-            requests = self._loads.median(runtime_class.name)
-        overhead = counted(amounts_in_billionths(runtime_class.overhead))
-        total = Counter(requests) + Counter(overhead)
+    def of_nodes(
+        self, runtime_class: RuntimeClass
+    ) -> Iterator[tuple[bytes, tuple[int, Sequence[str]]]]:
+        """Each node that such a pod may run on, with what `fitting` finds."""
+        total, allocatable = self._total(runtime_class), self._snapshot.allocatable
         # The shapes tell what the class selects.
-        pod = as_admitted(Pod(runtime_class_name=runtime_class.name), runtime_class)
-        asking = replace(pod, node_selector={}, node_affinity=None)
-        fits, by_pool = Fits(), dict[str, Fits]()
-        allocatable = self._snapshot.allocatable
+        asking = replace(_pod_of(runtime_class), node_selector={}, node_affinity=None)
         for name in explain(asking, runtime_class, self._candidates, self._policy).passing:
             used = self._loads.used.get(name, _NO_LOAD)
-            found = fitting(total, self._amounts(allocatable.get(name, b"")), used)
-            pool = self._pools.pools[self._pools.of_node[name]].name
+            yield name, fitting(total, self._amounts(allocatable.get(name, b"")), used)
+
+    def _asked(self, runtime_class: RuntimeClass) -> Amounts:
+        if self._requests is not None:
+            return self._requests
+        return self._loads.median(runtime_class.name)
+
+    def _total(self, runtime_class: RuntimeClass) -> Amounts:
+        overhead = counted(amounts_in_billionths(runtime_class.overhead))
+        return Counter(self._asked(runtime_class)) + Counter(overhead)
+
+    def document(
+        self, runtime_class: RuntimeClass, pools: Pools, new_nodes: Sequence[NewNode]
+    ) -> Document:
+        requests = self._asked(runtime_class)
+        fits, by_pool = Fits(), dict[str, Fits]()
+        for name, found in self.of_nodes(runtime_class):
+            pool = pools.pools[pools.of_node[name]].name
             for each in (fits, by_pool.setdefault(pool, Fits())):
                 each.add(*found)
-        new = dict(self._new(pod, runtime_class, total))
+        new = dict(self._new(runtime_class, pools, new_nodes))
         return {
             "requests": {name: amount_text(name, requests[name]) for name in sorted(requests)},
             **fits.document(),
@@ -145,21 +128,61 @@ class Headroom:
         }
 
     def _new(
-        self, pod: Pod, runtime_class: RuntimeClass, request: Amounts
+        self, runtime_class: RuntimeClass, pools: Pools, new_nodes: Sequence[NewNode]
     ) -> Iterator[tuple[str, int | None]]:
         """By pool how many pods a new node takes; None where its size is not told."""
-        for each in self._new_nodes:
+        pod, request = _pod_of(runtime_class), self._total(runtime_class)
+        for each in new_nodes:
             node = each.for_class(runtime_class)
             if node is None:
                 continue
             shape = Wanted.of([runtime_class]).shape_of(node)
             if Requirements.of(pod.needs, runtime_class, self._policy).mismatch(shape) is not None:
                 continue
-            size = self._amounts(node.allocatable or self._example(each.offer.name))
+            size = self._amounts(node.allocatable or self._example(pools, each.offer.name))
             is_told = size.keys() >= request.keys() > set() if each.has_more else bool(size)
             yield each.offer.name, fitting(request, size, _NO_LOAD)[0] if is_told else None
 
-    def _example(self, pool: str) -> bytes:
+    def _example(self, pools: Pools, pool: str) -> bytes:
         """status.allocatable of a node that the pool has; empty where it has none."""
-        found = next((each for each in self._pools.pools if each.name == pool), None)
+        found = next((each for each in pools.pools if each.name == pool), None)
         return self._snapshot.allocatable.get(found.nodes[0], b"") if found else b""
+
+
+def _pod_of(runtime_class: RuntimeClass) -> Pod:
+    return as_admitted(Pod(runtime_class_name=runtime_class.name), runtime_class)
+
+
+#: The collecting rests sixty times as long as it took: half a minute where it takes half a second.
+_REST: Final = 60.0
+
+
+@dataclass(eq=False)
+class HeadroomCollector(Collector):
+    """The gauge of how many more pods of each class fit; silent until all are known.
+
+    It is worked out in the thread of a scrape.
+    """
+
+    loads: Callable[[], Loads | None]
+    snapshot: Callable[[], Snapshot]
+    policy: Policy
+    _due: float = 0.0
+    _fits: Mapping[str, int] = field(default_factory=dict)
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        about = "How many more pods of the RuntimeClass fit, each as its median running pod."
+        family = gauge_family("headroom_pods", about, "runtimeclass")
+        loads, snapshot, now = self.loads(), self.snapshot(), time.monotonic()
+        if loads is not None and snapshot.is_synced:
+            if now >= self._due:
+                room = Headroom(snapshot, self.policy, loads)
+                self._fits = {
+                    each.name: sum(pods for _, (pods, _) in room.of_nodes(each))
+                    for each in snapshot.classes_by_name
+                }
+                self._due = now + (time.monotonic() - now) * _REST
+            for name, fits in self._fits.items():
+                if name in snapshot.runtime_classes:
+                    family.add_metric([name], fits)
+        yield family

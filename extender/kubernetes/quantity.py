@@ -8,6 +8,7 @@ also accepts "1_0", "NaN", " 1" and digits of other scripts. Go reads quantities
 import re
 from collections.abc import Mapping
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_UP, Context, Decimal, localcontext
+from functools import lru_cache
 from typing import Final
 
 from extender.model.reasons import shown
@@ -94,6 +95,15 @@ def billionths(text: str) -> int:
 
 def stored_billionths(text: str) -> int:
     """A pod's or node's amount as kube-apiserver stores it (`same_amounts`). Raises ValueError."""
+    return _remembered(text) if len(text) <= _SHORT else _remembered.__wrapped__(text)
+
+
+#: The length of texts that are remembered; a stranger's may have a megabyte.
+_SHORT: Final = 32
+
+
+@lru_cache(4096)
+def _remembered(text: str) -> int:
     amount = billionths(text)
     return (amount // 10**6 if amount < 0 else -(-amount // 10**6)) * 10**6
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec import Raw, Struct
 
-from extender.kubernetes.decoder import NULL, DecodeError, Quantities, StringMap, decode, nullable
+from extender.kubernetes.decoder import NULL, DecodeError, Quantities, StringMap, nullable
 from extender.kubernetes.name_rules import HUGE_PAGES_PREFIX
 from extender.kubernetes.pods import NO_METADATA, RawPod, RawPodSpec, pod_status
 from extender.kubernetes.quantity import stored_billionths, trimmed_quantity
@@ -165,9 +165,8 @@ class PodLoad(NamedTuple):
     resources: PodResources
 
 
-def load_of(raw: Raw) -> PodLoad | None:
+def load_of(pod: RawPod) -> PodLoad | None:
     """None for a pod that takes no room of any node. Raises DecodeError."""
-    pod = decode(raw, RawPod, "Pod")
     metadata, spec, status = pod.metadata or NO_METADATA, pod.spec or RawPodSpec(), pod_status(pod)
     node = spec.node_name or status.nominated_node_name
     if not node or status.is_finished:

@@ -6,15 +6,20 @@ DRAExtendedResource) is not looked at.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from statistics import median_low
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from extender.kubernetes.name_rules import HUGE_PAGES_PREFIX, is_scalar_resource
 from extender.kubernetes.quantity import binary_text, stored_billionths
 from extender.kubernetes.resources import PodLoad
 from extender.model.objects import MARK, Amounts, Pod, PodResources
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T", bound=Hashable)
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -169,6 +174,75 @@ def amounts_in_billionths(overhead: Mapping[str, str]) -> Amounts:
 NodeLoad = Mapping[int, Amounts]
 
 IDLE: Final[NodeLoad] = {}
+
+
+Pairs = tuple[tuple[str, int], ...]
+
+
+class Share(NamedTuple):
+    """The room that a pod takes of its node, and what it asks for without overhead. A key.
+
+    asked is None of a pod that is nominated to the node only.
+    """
+
+    taken: Pairs
+    asked: Pairs | None
+
+
+def share_of(load: PodLoad) -> Share | None:
+    """Also of a nominated pod, for which kube-scheduler keeps the room unless another ranks higher.
+
+    None of one that any pod outranks.
+    """
+    if load.priority < 0 and not load.is_bound:
+        return None
+    resources = load.resources
+    taken = asked = request_of(resources).total
+    if resources.overhead:
+        asked = request_of(resources, {}).total
+    return Share((*taken.items(), (PODS, 1)), tuple(asked.items()) if load.is_bound else None)
+
+
+@dataclass(slots=True)
+class Loads:
+    """What pods take of each node, and how many pods of each class ask for what.
+
+    For one thread that writes; any may read, and sees a pod sooner or later.
+    """
+
+    used: dict[bytes, Counter[str]] = field(default_factory=dict)
+    asked: dict[str, Counter[Pairs]] = field(default_factory=dict)
+
+    def add(self, load: PodLoad, runtime_class: str) -> None:
+        if share := share_of(load):
+            self.count(load.node.encode("utf-8", "replace"), share, runtime_class)
+
+    def count(self, node: bytes, share: Share, runtime_class: str, times: int = 1) -> None:
+        """times: -1 for a pod that has gone."""
+        _count(self.used, node, dict(share.taken), times)
+        if share.asked is not None and runtime_class:
+            _count(self.asked, runtime_class, {share.asked: 1}, times)
+
+    def median(self, runtime_class: str) -> Amounts:
+        """Of each resource the median of what the class's running pods ask for."""
+        there = tuple(self.asked.get(runtime_class, Counter[Pairs]()).items())
+        pods = [(dict(asked), number) for asked, number in there]
+        found = {
+            name: median_low(chain(*([each.get(name, 0)] * number for each, number in pods)))
+            for name in sorted({name for each, _ in pods for name in each})
+        }
+        return {name: amount for name, amount in found.items() if amount}
+
+
+def _count(sums: dict[K, Counter[T]], key: K, amounts: Mapping[T, int], times: int) -> None:
+    """Strangers name the resources: what comes to nothing is forgotten."""
+    here = sums.setdefault(key, Counter())
+    for name, amount in amounts.items():
+        here[name] += times * amount
+        if not here[name]:
+            del here[name]
+    if not here:
+        del sums[key]
 
 
 class IncomingPod(Protocol):

@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from extender.cluster.reading_once import LivePods
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.health import Health
 from extender.http.limits import DEFAULT_MAX_BODY_BYTES, Capacity
+from extender.inventory.headroom import HeadroomCollector
 from extender.kubernetes.kinds import PODS
 from extender.model.errors import UsageError
 from extender.server import starting
@@ -82,8 +84,11 @@ def _start(flags: Flags, preloaded: starting.Preloaded, capacity: Capacity) -> R
         serve_metrics=flags.ops_bind is None,
     )
     source: starting.Source
+    watched: PodFeed | ManifestFollower | None
     if isinstance(preloaded, ClusterConfig):
-        feed = PodFeed(lambda: store.snapshot.runtime_classes) if flags.watch_pods else None
+        feed = (
+            PodFeed(lambda: store.snapshot.runtime_classes, room=True) if flags.watch_pods else None
+        )
         mode = Mode(flags.distrust)
         sandboxes = SandboxFeed(feed) if mode is not Mode.OFF else None
         followed: Feed[Any] | None = sandboxes or feed
@@ -96,7 +101,7 @@ def _start(flags: Flags, preloaded: starting.Preloaded, capacity: Capacity) -> R
         )
         if sandboxes is not None:
             cluster.distrust(sandboxes, service.support, mode, flags.distrust_after)
-        pod_groups = feed.groups if feed else None
+        watched = feed
         if flags.requeue_pods:
             cluster.wake(refused, policy)
         pods = LivePods(preloaded)
@@ -117,7 +122,7 @@ def _start(flags: Flags, preloaded: starting.Preloaded, capacity: Capacity) -> R
         source = follower = ManifestFollower(
             tuple(flags.manifests), store, preloaded, uses=flags.watch_pods
         )
-        pod_groups = follower.pod_groups if flags.watch_pods else None
+        watched = follower if flags.watch_pods else None
         service = replace(
             service,
             find_pod=follower.find_pod,
@@ -132,8 +137,10 @@ def _start(flags: Flags, preloaded: starting.Preloaded, capacity: Capacity) -> R
     metrics.registry.register(CacheCollector(lambda: store.snapshot))
     metrics.registry.register(RefusedPodsCollector(refused, lambda: store.snapshot))
     metrics.registry.register(SupportCollector(service.support, lambda: store.snapshot))
-    if pod_groups is not None:
-        metrics.registry.register(PodsCollector(pod_groups, lambda: store.snapshot, policy))
+    if watched is not None:
+        metrics.registry.register(PodsCollector(watched.groups, lambda: store.snapshot, policy))
+        loads = partial(attrgetter("loads"), watched)
+        metrics.registry.register(HeadroomCollector(loads, lambda: store.snapshot, policy))
     apps = create_app(service, capacity), create_ops_app(service)
     return starting.start_worker(source, store, service.health, *apps)
 
@@ -164,8 +171,8 @@ SERVE: Final = Command(
         pool_label_flag(),
         boolean(
             "--watch-pods",
-            "watch all pods, for the metrics pods and overhead: how many pods of each class are"
-            " in which state, and the overhead they reserve",
+            "watch all pods, for the metrics pods, overhead and headroom_pods: how many pods of"
+            " each class are in which state, the overhead they reserve, and how many more fit",
         ),
         choice(
             "--distrust",

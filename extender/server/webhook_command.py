@@ -80,7 +80,7 @@ def _start(flags: Flags, preloaded: starting.Preloaded, capacity: Capacity) -> R
         source = follower = ManifestFollower(
             tuple(flags.manifests), store, preloaded, uses=flags.warn_impact
         )
-        groups = follower.pod_groups
+        groups = follower.groups
         rules_of_namespace = follower.rules_of_namespace
     if needs_namespaces:
         reviewer = replace(reviewer, namespace_rules=rules_of_namespace)

@@ -125,7 +125,7 @@ class Metrics:
         self._requests.labels(NONE, str(int(status))).inc()
 
 
-def _family(name: str, about: str, *labels: str) -> GaugeMetricFamily:
+def gauge_family(name: str, about: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"{_PREFIX}_{name}", about, labels=labels)
 
 
@@ -136,7 +136,7 @@ class RefusedPodsCollector(Collector):
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         about = "Distinct pods left without a node in the last 10 minutes."
-        family = _family("refused_pods", about, "runtimeclass")
+        family = gauge_family("refused_pods", about, "runtimeclass")
         known = self.snapshot().runtime_classes
         labels = (class_label(pod.runtime_class, known) for pod in self.refused.pods())
         for label, count in Count(labels).items():
@@ -153,8 +153,8 @@ class CacheCollector(Collector):
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         snapshot = self.snapshot()
-        synced = _family("cache_synced", "1 once all objects of the kind are known.", "kind")
-        objects = _family("cache_objects", "Objects of the kind in the cache.", "kind")
+        synced = gauge_family("cache_synced", "1 once all objects of the kind are known.", "kind")
+        objects = gauge_family("cache_objects", "Objects of the kind in the cache.", "kind")
         classes = len(snapshot.runtime_classes)
         kinds = [("RuntimeClass", snapshot.runtime_classes_synced, classes)]
         if self.nodes:
@@ -167,7 +167,7 @@ class CacheCollector(Collector):
         about = "RuntimeClasses in the cluster."
         yield GaugeMetricFamily(f"{_PREFIX}_runtimeclasses", about, classes)
         about = "1 for each RuntimeClass; maps the handler in the kubelet's metrics to the class."
-        handlers = _family("runtimeclass_info", about, "runtimeclass", "runtime_handler")
+        handlers = gauge_family("runtimeclass_info", about, "runtimeclass", "runtime_handler")
         for each in snapshot.runtime_classes.values():
             handlers.add_metric([each.name, each.handler], 1)
         yield handlers
@@ -183,11 +183,11 @@ class SupportCollector(Collector):
     def collect(self) -> Iterable[GaugeMetricFamily]:
         snapshot = self.snapshot()
         about = "Nodes that match the RuntimeClass."
-        per_class = _family("runtimeclass_nodes", about, "runtimeclass")
+        per_class = gauge_family("runtimeclass_nodes", about, "runtimeclass")
         about = "Nodes that support this number of RuntimeClasses."
-        per_count = _family("node_runtimeclasses", about, "count")
+        per_count = gauge_family("node_runtimeclasses", about, "count")
         about = "Nodes that match the RuntimeClass and whose handler failed to start pods."
-        suspects = _family("suspect_nodes", about, "runtimeclass")
+        suspects = gauge_family("suspect_nodes", about, "runtimeclass")
         if snapshot.is_synced:
             counts = self.support.counts(snapshot)
             failing = suspect_nodes(snapshot.suspects, snapshot, self.support)
@@ -220,11 +220,11 @@ class PodsCollector(Collector):
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         about = "Pods of the RuntimeClass that have not ended, by state."
-        pods = _family("pods", about, "runtimeclass", "state")
+        pods = gauge_family("pods", about, "runtimeclass", "state")
         about = "Overhead of the pods that have a node: cores, bytes, or a count."
-        overhead = _family("overhead", about, "runtimeclass", "resource")
+        overhead = gauge_family("overhead", about, "runtimeclass", "resource")
         about = "Pods without a node, by what kube-scheduler said that they wait for."
-        waiting = _family("pending_pods", about, "runtimeclass", "why")
+        waiting = gauge_family("pending_pods", about, "runtimeclass", "why")
         groups, snapshot = self.groups(), self.snapshot()
         if groups is not None and snapshot.is_synced:
             usage = self._usage(groups, snapshot)

@@ -8,9 +8,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from extender.inventory.headroom import HeadroomCollector
 from extender.model.reasons import Code
 from extender.rules.class_nodes import Support
 from extender.rules.node_checks import HandlerCheck, Policy
+from extender.rules.resource_fit import Loads
 from extender.rules.snapshot import Snapshot
 from extender.verbs.metrics import (
     CacheCollector,
@@ -53,6 +55,7 @@ def names_of_metrics() -> set[str]:
     metrics.registry.register(RefusedPodsCollector(RefusedPods(lambda: 0.0), lambda: snapshot))
     metrics.registry.register(SupportCollector(Support(HandlerCheck.AUTO), lambda: snapshot))
     metrics.registry.register(PodsCollector(dict, lambda: snapshot, Policy()))
+    metrics.registry.register(HeadroomCollector(Loads, lambda: snapshot, Policy()))
     return {family.name + suffix for family in metrics.registry.collect() for suffix in _SUFFIXES}
 
 

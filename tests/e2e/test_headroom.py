@@ -1,4 +1,7 @@
-"""As many more pods as `classes --headroom` tells are bound; the next waits for what it names."""
+"""As many more pods as `classes --headroom` tells are bound; the next waits for what it names.
+
+The gauge of `serve --watch-pods` tells the same.
+"""
 
 import json
 import os
@@ -10,7 +13,7 @@ from extender.kubernetes.pods import RawPod, placed_pod_of
 from extender.model.using_objects import Wait
 from tests.e2e.cluster import Cluster
 from tests.fakes.apiserver import RUNTIME_CLASSES
-from tests.processes import run, until
+from tests.processes import Server, run, until
 
 #: A hundred take some minutes.
 CLUSTERS: Final = int(os.environ.get("HEADROOM_CLUSTERS", "4"))
@@ -34,14 +37,14 @@ def container(requests: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def test_so_many_more_pods_are_bound_and_the_next_waits_for_what_ends_it(instead: Cluster) -> None:
-    with instead.scheduling():
+    with instead.scheduling("--watch-pods") as server:
         for seed in range(CLUSTERS):
             print(f"cluster {seed}")
-            fill(instead, random.Random(seed))
+            fill(instead, server, random.Random(seed))
             instead.clear()
 
 
-def fill(cluster: Cluster, draw: random.Random) -> None:
+def fill(cluster: Cluster, server: Server, draw: random.Random) -> None:
     for number in range(draw.randrange(1, 4)):
         room = {
             "cpu": draw.choice(["2", "3500m"]),
@@ -62,10 +65,8 @@ def fill(cluster: Cluster, draw: random.Random) -> None:
     until(lambda: all(cluster.node_of(f"before-{n}") for n in range(before)))
     requests = resources(draw)
     asked = ",".join(f"{name}={amount}" for name, amount in requests.items())
-    config = ("--kubeconfig", str(cluster.kubeconfig("admin")))
-    words = ("classes", "--headroom", "--requests", asked, "-o", "json", *config)
-    (told,) = json.loads(run(*words).stdout)["items"]
-    fits, ended = told["headroom"]["fits"], told["headroom"]["limitedBy"]
+    told = headroom(cluster, "--requests", asked)
+    fits, ended = told["fits"], told["limitedBy"]
     names = [f"p{number}" for number in range(fits + 1)]
     for name in names:
         spec = {"overhead": overhead} if overhead else {}
@@ -76,3 +77,14 @@ def fill(cluster: Cluster, draw: random.Random) -> None:
     until(lambda: said in cluster.message_of(left))
     waiting = placed_pod_of(decode(json.dumps(cluster.pod(left)).encode(), RawPod))
     assert waiting.wait is Wait.RESOURCES
+    fits = headroom(cluster)["fits"]
+    gauge = f'headroom_pods{{runtimeclass="kata"}} {fits:.1f}\n'
+    until(lambda: gauge in server.request("GET", "/metrics")[1].decode())
+
+
+def headroom(cluster: Cluster, *flags: str) -> dict[str, Any]:
+    """What `classes --headroom` tells of the one class."""
+    config = ("--kubeconfig", str(cluster.kubeconfig("admin")))
+    told = run("classes", "--headroom", *flags, "-o", "json", *config).stdout
+    found: dict[str, Any] = json.loads(told)["items"][0]["headroom"]
+    return found

@@ -8,11 +8,12 @@ from typing import Final
 from urllib.parse import unquote
 
 import pytest
+import yaml
 
 from tests.fakes.apiserver import NODES, PODS, RUNTIME_CLASSES, FakeApiServer, Right, filled, node
 from tests.integration.test_rights import SERVICE
 from tests.integration.test_usage_commands import CLUSTER, OBJECTS
-from tests.processes import Server, ready, serving, until
+from tests.processes import ROOT, Server, ready, run, serving, until
 
 #: Of tests/usage/cluster.yaml.
 EXPECTED: Final = {
@@ -64,6 +65,46 @@ def test_manifests_are_counted_as_a_cluster_is(cluster: FakeApiServer, config: s
         unknown = _sorted('pods{runtimeclass="<unknown>",state="stranded"}')
         until(lambda: unknown not in gauges(server))
         assert "pod-watch" in server.request("GET", "/readyz?verbose")[1].decode()
+
+
+#: Room for two more pods of kata, and no node for wasm.
+POOLS: Final = ROOT / "tests" / "transcripts" / "pools.yaml"
+
+
+def headroom(server: Server) -> dict[str, float]:
+    text = server.request("GET", "/metrics")[1].decode()
+    found = re.findall(
+        r'^runtimeclass_extender_headroom_pods\{.*="(.+)"\} (.+)$', text, re.MULTILINE
+    )
+    return {name: float(value) for name, value in found}
+
+
+def test_the_gauge_of_headroom_is_what_the_command_tells(
+    cluster: FakeApiServer, config: str
+) -> None:
+    with serving(POOLS, flags=("--watch-pods",)) as server:
+        assert headroom(server) == {"kata": 2.0, "wasm": 0.0}
+    with serving(POOLS) as server:
+        assert headroom(server) == {}
+    objects = yaml.safe_load_all(POOLS.read_text())
+    filled(cluster, [each for each in objects if each["kind"] in ("Node", "Pod", "RuntimeClass")])
+    with ready("serve", "--kubeconfig", config, "--watch-pods") as server:
+        until(lambda: headroom(server) == told(config))
+        idle = told(config)
+        assert idle["kata"] == 2.0
+        requests = {"tdx.intel.com/keys": "2"}
+        spec = {"nodeName": "n1", "containers": [{"resources": {"requests": requests}}]}
+        cluster.put(PODS, {"metadata": {"name": "other", "namespace": "d"}, "spec": spec})
+        until(lambda: headroom(server)["kata"] == 0.0)
+        assert headroom(server) == told(config)
+        cluster.delete(PODS, "other")
+        until(lambda: headroom(server) == idle)
+
+
+def told(config: str) -> dict[str, float]:
+    """By class what `classes --headroom` prints."""
+    answer = json.loads(run("classes", "--headroom", "-o", "json", "--kubeconfig", config).stdout)
+    return {each["name"]: each["headroom"]["fits"] for each in answer["items"]}
 
 
 def page_of(server: Server, path: str = "/") -> str:

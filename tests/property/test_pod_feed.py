@@ -11,10 +11,12 @@ from extender.cluster.pod_and_namespace_feeds import PodFeed
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.kubernetes.decoder import decode
 from extender.kubernetes.pods import RawPod, placed_pod_of
+from extender.kubernetes.resources import load_of
 from extender.model.objects import Handler, Node, RuntimeClass
 from extender.model.using_objects import PlacedPod, WaitingPod, WaitingPods
 from extender.rules.node_checks import Policy
 from extender.rules.pod_state import Placement, is_followed, wait_of
+from extender.rules.resource_fit import Loads
 from extender.verbs.metrics import PodsCollector
 from tests.stores import raw, store_of
 
@@ -33,6 +35,10 @@ specs = st.fixed_dictionaries(
         "overhead": st.sampled_from([{"memory": "160Mi"}, {"memory": "1Gi", "x.io/odd": "1"}]),
         "nodeSelector": st.sampled_from([LABEL, {"sandbox": "old"}]),
         "hostUsers": st.booleans(),
+        "priority": st.sampled_from([-1, 0]),
+        "containers": st.sampled_from(
+            [[{"resources": {"requests": {"cpu": each}}}] for each in ("0", "100m", "2")]
+        ),
     },
 )
 phases = st.sampled_from(["Pending", "Running", "Succeeded", "Failed"])
@@ -50,16 +56,17 @@ conditions = st.lists(
     max_size=2,
 )
 pods = st.builds(
-    lambda name, created, spec, phase, told: {
+    lambda name, created, spec, phase, told, nominated: {
         "metadata": {"name": name, "namespace": "d", "creationTimestamp": created or None},
         "spec": spec,
-        "status": {"phase": phase, "conditions": told},
+        "status": {"phase": phase, "conditions": told, "nominatedNodeName": nominated},
     },
     st.sampled_from("abcdef"),
     TIMES,
     specs,
     phases,
     conditions,
+    st.sampled_from([None, "n1"]),
 )
 classes = st.lists(
     st.builds(
@@ -126,7 +133,7 @@ def of_kata(name: str) -> dict[str, Any]:
 @example([("list", [of_kata("a"), of_kata("b")])])
 def test_the_gauges_are_those_of_a_recount(happened: list[tuple[str, Any]]) -> None:
     store = store_of(NODES, [])
-    feed = PodFeed(lambda: store.snapshot.runtime_classes)
+    feed = PodFeed(lambda: store.snapshot.runtime_classes, room=True)
     collector = PodsCollector(feed.groups, lambda: store.snapshot, Policy())
     there: dict[str, dict[str, Any]] = {}
     assert gauges(collector) == {}, "nothing is said before the first list"
@@ -147,9 +154,12 @@ def test_the_gauges_are_those_of_a_recount(happened: list[tuple[str, Any]]) -> N
             feed.change(raw(there.pop(value)), deleted=True)
         elif what == "classes":
             store.replace_runtime_classes(value)
-        found = [
-            placed_pod_of(decode(json.dumps(each).encode(), RawPod)) for each in there.values()
-        ]
+        read = [decode(json.dumps(each).encode(), RawPod) for each in there.values()]
+        found, loads = [placed_pod_of(each) for each in read], Loads()
+        for placed, load in zip(found, map(load_of, read), strict=True):
+            if load is not None:
+                loads.add(load, placed.runtime_class_name)
+        assert feed.loads == loads
         assert gauges(collector) == recounted(found, store)
         assert feed.waiting() == WaitingPods.of(
             WaitingPod(each.namespace, each.name, each.runtime_class_name)
