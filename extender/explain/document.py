@@ -1,19 +1,17 @@
 """The JSON of an explanation, the same from the endpoint and from the command."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from typing import Any, Final
 
 from extender.explain.advice import next_steps
 from extender.explain.attempt import Attempt, outlook_of
-from extender.explain.explanation import Explanation, explain
+from extender.explain.explanation import Explanation, explain, past_cordons
 from extender.explain.own_checks import AskVersion
 from extender.kubernetes.namespaces import NamespaceRules
 from extender.model.names import NameRun, text_of
-from extender.model.objects import UNSCHEDULABLE_TAINT_KEY, Pod, RuntimeClass
-from extender.model.pod_needs import Toleration
+from extender.model.objects import Pod, RuntimeClass
 from extender.model.reasons import Code
 from extender.rules.node_checks import Policy
 from extender.rules.pools import Candidates
@@ -45,8 +43,7 @@ def explained(
     uncordoned = explanation
     if any(each.code is Code.CORDONED for each in explanation.reasons):
         # Whether a cordoned node would fit shows only without its cordon.
-        tolerations = (*pod.tolerations, Toleration(UNSCHEDULABLE_TAINT_KEY, "Exists"))
-        tolerant = replace(pod, tolerations=tolerations)
+        tolerant = past_cordons(pod)
         uncordoned = explain(tolerant, runtime_class, candidates, policy, rules, version=version)
     return explanation, explanation_document(explanation, event, uncounted, uncordoned)
 

@@ -26,7 +26,8 @@ from extender.explain.warnings import (
 from extender.kubernetes.namespaces import NamespaceRules
 from extender.model.errors import Effort
 from extender.model.names import ShapeId
-from extender.model.objects import Pod, RuntimeClass
+from extender.model.objects import UNSCHEDULABLE_TAINT_KEY, Pod, RuntimeClass
+from extender.model.pod_needs import Toleration
 from extender.model.reasons import TERMS_CONFLICT, Code, Reason, number_of, resources_lacking, shown
 from extender.rules.node_checks import Policy
 from extender.rules.pools import Candidates, nodes_of
@@ -104,7 +105,8 @@ def explain(
     request = request_of_pod(pod, runtime_class)
     own = OwnChecks(pod, candidates, policy, version, effort)
     room = Room(request, candidates.allocatable)
-    by_class = judge_class(pod, runtime_class, candidates, policy)
+    # A cordon is kube-scheduler's business, also where the node controller has made it a taint.
+    by_class = judge_class(past_cordons(pod), runtime_class, candidates, policy)
     verdicts, held_off = _judge_pod(own, room, by_class, candidates)
     return Explanation(
         pod,
@@ -162,6 +164,12 @@ def _reason_there(name: str, verdicts: Verdicts, candidates: Candidates) -> Reas
         return ""
     position = candidates.names.index(asked)
     return verdicts.reason(position) if candidates.ids[position] else ""
+
+
+def past_cordons(pod: Pod) -> Pod:
+    """The pod as it would be judged if no node were cordoned."""
+    cordon = Toleration(UNSCHEDULABLE_TAINT_KEY, "Exists")
+    return replace(pod, tolerations=(*pod.tolerations, cordon))
 
 
 def judge_class(

@@ -11,7 +11,14 @@ import pytest
 from extender.explain.explanation import Explanation, explain
 from extender.explain.requirements import Origin
 from extender.kubernetes.explained_pods import explained_pod
-from extender.model.objects import Handler, Node, Pod, RuntimeClass, Taint
+from extender.model.objects import (
+    UNSCHEDULABLE_TAINT_KEY,
+    Handler,
+    Node,
+    Pod,
+    RuntimeClass,
+    Taint,
+)
 from extender.model.pod_needs import Toleration
 from extender.model.reasons import Code
 from extender.rules.node_checks import Policy
@@ -173,6 +180,17 @@ def test_what_the_class_tolerates_is_told_of_a_cordoned_node_too() -> None:
     explanation = explained(Pod(runtime_class_name="kata"), [tainted], {"kata": KATA})
     assert [each.code for each in explanation.reasons] == [Code.CORDONED]
     assert "tolerates, but not the pod" in explanation.warnings[0]
+
+
+def test_a_cordon_is_none_of_the_class_where_the_node_controller_has_made_it_a_taint_too() -> None:
+    cordon = Taint(UNSCHEDULABLE_TAINT_KEY, "", "NoSchedule")
+    nodes = [
+        Node("a", {"kata": "true"}, (cordon,), unschedulable=True),
+        Node("b", {"kata": "true"}, (cordon,), frozenset({Handler("runc")}), unschedulable=True),
+    ]
+    explanation = explained(Pod(runtime_class_name="kata"), nodes, {"kata": KATA})
+    found = {each.code: [*each.nodes] for each in explanation.reasons}
+    assert found == {Code.CORDONED: [b"a"], Code.HANDLER: [b"b"]}
 
 
 def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
