@@ -33,14 +33,8 @@ _FRAMING: Final = (_LENGTH, b"transfer-encoding")
 _QUERY: Final = bytes(range(0x21, 0x7F))
 
 
-#: Where no path is known to want a body.
-NO_BODIES: Final[Mapping[str, str]] = {}
-
-
 class Application:
     """Routes by path; a path in `queried` is Flask's where it comes with a query.
-
-    bodies: by path what to POST there, and for those in `bare` without any query.
 
     count_refused is called with the status of each request that is refused before its route.
     """
@@ -52,15 +46,13 @@ class Application:
         max_body_bytes: int,
         count_refused: Callable[[int], None],
         queried: Collection[str] = (),
-        bodies: Mapping[str, str] = NO_BODIES,
-        bare: Collection[str] = (),
     ) -> None:
         self._routes = routes
         self._pages = pages
         self._most = max_body_bytes
         self.room = Room(max_body_bytes)
         self._count_refused = count_refused
-        self._queried, self._bodies, self._bare = queried, bodies, bare
+        self._queried = queried
         self._turns = asyncio.Semaphore(MAX_PAGES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,8 +63,6 @@ class Application:
         try:
             if route is not None and scope["method"] not in route.methods:
                 text = f"the method {shown(scope['method'])} is not allowed here"
-                takes = self._bodies.get(scope["path"])
-                text += f": POST {takes}" if takes else ""
                 allowed = b"allow", ", ".join(route.methods).encode()
                 answer = error_answer(HTTPStatus.METHOD_NOT_ALLOWED, text, allowed)
                 await self._send(answer, send, held)
@@ -80,8 +70,6 @@ class Application:
             request = await self._read(scope, receive, held)
             if request is None:
                 return
-            if scope["query_string"] and scope["path"] in self._bare:
-                raise Refusal(HTTPStatus.BAD_REQUEST, "no parameter is known here")
             if route is None:
                 await self._page(request, scope, send)
                 return

@@ -2,7 +2,6 @@
 
 import asyncio
 import platform
-from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -13,7 +12,7 @@ from prometheus_client import exposition
 from extender import __version__
 from extender.admission.endpoint import WebhookService, review_routes
 from extender.explain.endpoint import ExplainEndpoint
-from extender.http.answers import TEXT, Answer, Request, Route, install_error_handlers
+from extender.http.answers import Answer, Request, Route, install_error_handlers
 from extender.http.asgi import ASGI, Application
 from extender.http.health import Probe, health_routes
 from extender.http.limits import Capacity
@@ -30,28 +29,6 @@ if TYPE_CHECKING:
 #: The largest body for --ops-bind: a Pod that is pasted into the form of /explain.
 OPS_BODY_BYTES: Final = 8 * 2**20
 
-_ARGS: Final = 'an ExtenderArgs, such as {"Pod": {"spec": {…}}, "NodeNames": ["NODE"]}'
-_VERB_BODIES: Final = {
-    "/filter": _ARGS,
-    "/prioritize": _ARGS,
-    "/preempt": 'an ExtenderPreemptionArgs, such as {"Pod": {…}, "NodeNameToMetaVictims": {…}}',
-}
-_REVIEW: Final = "an AdmissionReview (admission.k8s.io/v1) of a Pod"
-_REVIEW_BODIES: Final = {"/mutate": _REVIEW, "/validate": _REVIEW}
-
-_PROBES: Final = """\
-GET  /readyz?verbose  the state of the caches; /livez, /healthz
-GET  /metrics         for Prometheus
-"""
-_WEBHOOK_INDEX: Final = f"""\
-RuntimeClass admission webhook {__version__}. kube-apiserver calls:
-
-POST /mutate          AdmissionReview -> AdmissionReview with a patch
-POST /validate        AdmissionReview -> AdmissionReview
-{_PROBES}GET  /version
-"""
-_OPS_INDEX: Final = f"RuntimeClass extender {__version__}, probes and metrics.\n\n{_PROBES}"
-
 #: Threads for the pages of --ops-bind, and for those of the webhook, which has none but errors.
 _FEW_THREADS: Final = 2
 
@@ -65,9 +42,8 @@ def create_app(service: Service, capacity: Capacity) -> Application:
         **_probes(service),
     }
     pages = _asgi(service.turn.taken_by(_pages(service)), capacity.threads)
-    most, count = capacity.max_body_bytes, service.metrics.refused_early
-    bare = "/filter", "/preempt", "/version"
-    return Application(routes, pages, most, count, ("/prioritize",), _VERB_BODIES, bare)
+    count_refused = service.metrics.refused_early
+    return Application(routes, pages, capacity.max_body_bytes, count_refused, ("/prioritize",))
 
 
 def _pages(service: Service, *, of_ops: bool = False) -> Flask:
@@ -83,14 +59,8 @@ def _pages(service: Service, *, of_ops: bool = False) -> Flask:
 
 def create_webhook_app(service: WebhookService, capacity: Capacity) -> Application:
     routes = {**review_routes(service, capacity.threads), **_probes(service)}
-    routes["/"] = _index(_WEBHOOK_INDEX)
-    pages, most = _asgi(bare_app(), _FEW_THREADS), capacity.max_body_bytes
-    count = service.metrics.refused_early
-    return Application(routes, pages, most, count, bodies=_REVIEW_BODIES)
-
-
-def _index(text: str) -> Probe:
-    return Probe(lambda _: Answer([text.encode()], content_type=TEXT))
+    pages = _asgi(bare_app(), _FEW_THREADS)
+    return Application(routes, pages, capacity.max_body_bytes, service.metrics.refused_early)
 
 
 def create_ops_app(service: Service | WebhookService) -> Application:
@@ -99,8 +69,6 @@ def create_ops_app(service: Service | WebhookService) -> Application:
     pages: WSGIApplication = bare_app()
     if isinstance(service, Service) and service.pages:
         pages = service.turn.taken_by(_pages(service, of_ops=True))
-    else:
-        routes["/"] = _index(_OPS_INDEX)
     app = _asgi(pages, _FEW_THREADS)
     return Application(routes, app, OPS_BODY_BYTES, service.metrics.refused_early)
 
@@ -144,16 +112,11 @@ class _MetricsRoute:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._thread = ThreadPoolExecutor(1, "metrics")
 
     async def __call__(self, request: Request) -> Answer:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._answer, request)
+        return await asyncio.to_thread(self._answer, request)
 
     def _answer(self, request: Request) -> Answer:
         accepted = request.header(b"accept").decode("latin-1")
-        try:
-            encoder, content_type = exposition.choose_encoder(accepted)
-        except (TypeError, ValueError):  # versions that are none
-            encoder, content_type = exposition.choose_encoder("")
+        encoder, content_type = exposition.choose_encoder(accepted)
         return Answer([encoder(self._metrics.registry)], content_type=content_type.encode())

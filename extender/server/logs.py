@@ -1,24 +1,16 @@
 """Log lines: one line each, text or JSON, to stderr. Fields travel in `extra`."""
 
-import atexit
 import contextlib
 import json
 import logging
-import logging.handlers
 import os
-import queue
+import select
 import time
 from typing import Final
 
 from extender.model.reasons import printable
 
 STDERR: Final = 2
-
-#: How many lines may wait to be written, of a few hundred bytes each; more are dropped and counted.
-MAX_WAITING_LINES: Final = 10_000
-
-#: How long the end of the process waits for them.
-FINISH_SECONDS: Final = 1.0
 
 #: Attributes that every LogRecord has; the others are fields, passed as `extra`.
 _STANDARD: Final = frozenset(
@@ -71,67 +63,20 @@ class JSONFormatter(logging.Formatter):
         return _json(document)
 
 
-class _Writer(logging.Handler):
-    """Writes to stderr without lock or buffer: a stuck write does not delay the process's end."""
-
-    def createLock(self) -> None:  # noqa: N802 (logging's name)
-        self.lock = None
-
-    def handle(self, record: logging.LogRecord) -> bool:
-        # From Python 3.13 on, logging's own takes a lock that is None for one.
-        self.emit(record)
-        return True
+class _Unblocking(logging.Handler):
+    """Writes to stderr; a line is dropped where a full pipe behind it would stop all verbs."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        left = (self.format(record) + "\n").encode("utf-8", "backslashreplace")
+        line = (self.format(record) + "\n").encode("utf-8", "backslashreplace")
         with contextlib.suppress(OSError):
-            while left:
-                left = left[os.write(STDERR, left) :]
-
-
-class _Unblocking(logging.handlers.QueueHandler):
-    """Hands lines to a thread, and drops them while too many wait: a full stderr stops no verb."""
-
-    def __init__(self, formatter: logging.Formatter) -> None:
-        super().__init__(queue.Queue(MAX_WAITING_LINES))
-        self._writer = _Writer()
-        self._writer.setFormatter(formatter)
-        self._dropped = 0
-        self.begin()
-        os.register_at_fork(after_in_child=self.begin)
-        atexit.register(self.finish)
-
-    def begin(self) -> None:
-        """Start the thread, on a new queue: an inherited one may be locked for ever."""
-        self._waiting: queue.Queue[logging.LogRecord] = queue.Queue(MAX_WAITING_LINES)
-        self.queue = self._waiting
-        logging.handlers.QueueListener(self.queue, self._writer).start()
-
-    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Leave the record as it is: it stays in this process, with its fields."""
-        return record
-
-    def enqueue(self, record: logging.LogRecord) -> None:
-        try:
-            if self._dropped:
-                text = f"{self._dropped} log lines were dropped: nobody read them in time"
-                told = logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, (), None)
-                self.queue.put_nowait(told)
-                self._dropped = 0
-            self.queue.put_nowait(record)
-        except queue.Full:
-            self._dropped += 1
-
-    def finish(self) -> None:
-        """Give the waiting lines a moment to be written."""
-        deadline = time.monotonic() + FINISH_SECONDS
-        while not self._waiting.empty() and time.monotonic() < deadline:
-            time.sleep(FINISH_SECONDS / 100)
+            if select.select([], [STDERR], [], 0)[1]:
+                os.write(STDERR, line)
 
 
 def configure(log_format: str, verbosity: int) -> None:
     """Set up the root logger: INFO by default, DEBUG with -v."""
-    handler = _Unblocking(JSONFormatter() if log_format == "json" else TextFormatter())
+    handler = _Unblocking()
+    handler.setFormatter(JSONFormatter() if log_format == "json" else TextFormatter())
     # Warnings of libraries would otherwise appear between the lines in a format of their own.
     logging.captureWarnings(True)
     root = logging.getLogger()

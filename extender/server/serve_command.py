@@ -35,7 +35,6 @@ from extender.model.errors import UsageError
 from extender.server import starting
 from extender.server.app import create_app, create_ops_app
 from extender.server.gunicorn_worker import Running
-from extender.verbs.bodies import encode
 from extender.verbs.filter import Reasons
 from extender.verbs.metrics import (
     CacheCollector,
@@ -52,19 +51,7 @@ def _serve(_: str, flags: Flags) -> int:
     if flags.manifests and flags.requeue_pods:
         raise UsageError("--requeue-pods needs a cluster: it can't be used with --manifests")
     source = replace(source_of(flags), uses=flags.watch_pods)
-    return starting.run(flags, source, _line_to_try, partial(_start, flags))
-
-
-def _line_to_try(curl: str, url: str, preloaded: starting.Preloaded) -> str:
-    """A curl line that asks about an existing class and some of its nodes."""
-    if not isinstance(preloaded, tuple):
-        return starting.readiness_line(curl, url)
-    _, manifests = preloaded
-    names = [*manifests.nodes][:: max(1, len(manifests.nodes) // 3)][:4]
-    if not manifests.runtime_classes or not names:
-        return starting.readiness_line(curl, url)
-    pod = {"spec": {"runtimeClassName": next(iter(manifests.runtime_classes))}}
-    return f"{curl} {url}/filter -d '{encode({'Pod': pod, 'NodeNames': names}).decode().strip()}'"
+    return starting.run(flags, source, partial(_start, flags))
 
 
 def _start(flags: Flags, preloaded: starting.Preloaded, capacity: Capacity) -> Running:

@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import click
@@ -163,7 +164,6 @@ def _preload(source: SourceOptions) -> Preloaded:
 def run(
     flags: Flags,
     source: SourceOptions,
-    line_to_try: Callable[[str, str, Preloaded], str],
     start: Callable[[Preloaded, Capacity], Running],
 ) -> int:
     """Run until a signal ends it; start is called in the worker. Raises UsageError."""
@@ -182,7 +182,7 @@ def run(
             flags.bind,
         )
     url, where = announce(listener, bool(tls))
-    lines = [("listening on", where, line_to_try(_curl(tls), url, loaded[0]))]
+    lines = [("listening on", where, f"{_curl(tls)} '{url}/readyz?verbose'")]
     if ops_listener is not None:
         lines.append(("probes and metrics on", announce(ops_listener, tls=False)[1], ""))
     for what, where, line in lines:
@@ -209,10 +209,6 @@ def _curl(tls: TlsFiles | None) -> str:
     return f"curl -sS --insecure{client}"
 
 
-def readiness_line(curl: str, url: str) -> str:
-    return f"{curl} '{url}/readyz?verbose'"
-
-
 def start_worker(
     source: Source,
     store: SnapshotStore,
@@ -222,7 +218,7 @@ def start_worker(
 ) -> Running:
     """Called in the worker once its parts are made: begin to follow the source."""
     health.sources.update(source.descriptions())
-    store.subscribe(_FreezeOnceSynced(needs_nodes=health.needs_nodes))
+    store.subscribe(partial(_once_synced, health.needs_nodes))
     source.start()
 
     def stop() -> None:
@@ -232,23 +228,18 @@ def start_worker(
     return Running(app, ops_app, stop)
 
 
-class _FreezeOnceSynced:
+def _once_synced(needs_nodes: bool, swap: Swap) -> None:
     """Exempts the objects of the first full sync from garbage collection.
 
     A full collection would walk them for tens of milliseconds in the middle of a request.
     """
-
-    def __init__(self, *, needs_nodes: bool) -> None:
-        self._needs_nodes = needs_nodes
-        self._done = False
-
-    def __call__(self, swap: Swap) -> None:
-        snapshot = swap.new
-        has_nodes = snapshot.nodes_synced or not self._needs_nodes
-        if not self._done and has_nodes and snapshot.runtime_classes_synced:
-            self._done = True
-            gc.collect()
-            gc.freeze()
-            nodes = {"nodes": len(snapshot.nodes), "shapes": len(snapshot.shapes)}
-            classes = {"runtimeclasses": len(snapshot.runtime_classes)}
-            _LOG.info("serving", extra=nodes | classes if self._needs_nodes else classes)
+    old, new = (
+        each.runtime_classes_synced and (each.nodes_synced or not needs_nodes)
+        for each in (swap.old, swap.new)
+    )
+    if new and not old:
+        gc.collect()
+        gc.freeze()
+        nodes = {"nodes": len(swap.new.nodes), "shapes": len(swap.new.shapes)}
+        classes = {"runtimeclasses": len(swap.new.runtime_classes)}
+        _LOG.info("serving", extra=nodes | classes if needs_nodes else classes)

@@ -35,11 +35,8 @@ def _webhook(_: str, flags: Flags) -> int:
             f"--bind {flags.bind} needs --tls-cert-file and --tls-private-key-file:"
             " only a loopback address may do without TLS"
         )
-    start = partial(_start, flags)
     source = replace(source_of(flags), uses=flags.warn_impact)
-    return starting.run(
-        flags, source, lambda curl, url, _: starting.readiness_line(curl, url), start
-    )
+    return starting.run(flags, source, partial(_start, flags))
 
 
 def _start(flags: Flags, preloaded: starting.Preloaded, capacity: Capacity) -> Running:
