@@ -7,7 +7,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.kubernetes.quantity import trimmed_quantity
 from extender.model.objects import NOTHING, Handler, Taint
 from extender.model.pod_needs import Toleration
 
@@ -206,7 +205,5 @@ Quantities = dict[str, str | int | float | None]
 
 def quantities_of(raw: Quantities | None) -> Mapping[str, str]:
     """Amounts by resource, as they were written, without the blanks around them."""
-    return {
-        name: "0" if value is None else trimmed_quantity(str(value))
-        for name, value in (raw or {}).items()
-    }
+    amounts = (raw or {}).items()
+    return {name: "0" if value is None else str(value).strip() for name, value in amounts}

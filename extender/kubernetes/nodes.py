@@ -99,19 +99,11 @@ def labels_of(raw: bytes, place: str = "") -> Mapping[str, str]:
 _MAX_TEXTS: Final = 1024
 _MAX_TEXT: Final = 4096
 
-#: The bytes that a condition counts beside its texts.
+#: The bytes of a condition that is remembered, beside its texts.
 _CONDITION_SIZE: Final = 64
 
 K = TypeVar("K")
 T = TypeVar("T")
-
-
-def _remember(known: dict[K, T], key: K, size: int, read: T) -> None:
-    if size > _MAX_TEXT:
-        return
-    if len(known) >= _MAX_TEXTS:
-        known.clear()
-    known[key] = read
 
 
 def _known(known: dict[K, T], key: K, size: int, read: Callable[[], T]) -> T:
@@ -119,7 +111,10 @@ def _known(known: dict[K, T], key: K, size: int, read: Callable[[], T]) -> T:
     found = known.get(key)
     if found is None:
         found = read()
-        _remember(known, key, size, found)
+        if size <= _MAX_TEXT:
+            if len(known) >= _MAX_TEXTS:
+                known.clear()
+            known[key] = found
     return found
 
 
@@ -188,13 +183,13 @@ class NodeReader:
             read = _CONDITIONS.decode(raw) or ()
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _NO_CONDITIONS
-        found = self._conditions.get(read)
-        if found is None:
-            pairs = [(each.type, each.status) for each in read if each is not None]
-            found = frozenset((kind, status) for kind, status in pairs if kind and status)
-            size = sum(len(kind or "") + len(status or "") for kind, status in pairs)
-            _remember(self._conditions, read, size + len(read) * _CONDITION_SIZE, found)
-        return found
+        size = len(raw) // 2 + len(read) * _CONDITION_SIZE
+        return _known(self._conditions, read, size, lambda: _conditions_of(read))
+
+
+def _conditions_of(read: _Conditions) -> frozenset[Condition]:
+    pairs = ((each.type, each.status) for each in read if each is not None)
+    return frozenset((kind, status) for kind, status in pairs if kind and status)
 
 
 def _taints_of(raw: bytes, place: str) -> tuple[Taint, ...]:

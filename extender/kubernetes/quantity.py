@@ -108,11 +108,6 @@ def _remembered(text: str) -> int:
     return (amount // 10**6 if amount < 0 else -(-amount // 10**6)) * 10**6
 
 
-def trimmed_quantity(text: str) -> str:
-    """Without the blanks that Quantity.UnmarshalJSON (v0.36.2) allows around a quantity."""
-    return text.strip()
-
-
 def binary_text(amount: int) -> str:
     """Bytes in the largest unit that gives a whole number."""
     suffix = ""

@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from extender.kubernetes.decoder import NULL, DecodeError, Quantities, StringMap, nullable
 from extender.kubernetes.name_rules import HUGE_PAGES_PREFIX
 from extender.kubernetes.pods import NO_METADATA, RawPod, RawPodSpec, pod_status
-from extender.kubernetes.quantity import stored_billionths, trimmed_quantity
+from extender.kubernetes.quantity import stored_billionths
 from extender.model.objects import Amounts, Pod, PodResources
 
 
@@ -107,7 +107,7 @@ def _billionths(value: str | int | float | None, place: str) -> int:
     if value is None:
         return 0
     try:
-        return stored_billionths(trimmed_quantity(str(value)))
+        return stored_billionths(str(value).strip())
     except ValueError as error:
         raise DecodeError(f"{place}: {error}") from None
 

@@ -17,7 +17,6 @@ from extender.kubernetes.decoder import (
 )
 from extender.kubernetes.name_rules import (
     HUGE_PAGES_PREFIX,
-    byte_length,
     dns_label_fault,
     is_extended_resource,
     label_faults,
@@ -88,10 +87,6 @@ def runtimeclass_fault(raw: RawRuntimeClass) -> str:
     return next(_faults(raw, runtime_class_of(raw)), "")
 
 
-#: Of keys and values together.
-_ANNOTATIONS_MAX_BYTES: Final = 256 * 1024
-
-
 def _faults(raw: RawRuntimeClass, read: RuntimeClass) -> Iterator[str]:
     if fault := node_name_fault(read.name):
         yield fault
@@ -99,10 +94,6 @@ def _faults(raw: RawRuntimeClass, read: RuntimeClass) -> Iterator[str]:
     for key in read.annotations:
         if fault := label_key_fault(key.lower()):
             yield f"metadata.annotations: {fault}"
-    size = sum(byte_length(key) + byte_length(value) for key, value in read.annotations.items())
-    if size > _ANNOTATIONS_MAX_BYTES:
-        limit = f"{_ANNOTATIONS_MAX_BYTES:,}"
-        yield f"metadata.annotations: {size:,} bytes, at most {limit} are allowed"
     if fault := dns_label_fault(read.handler) if read.handler else "is missing":
         yield f"handler: {fault}"
     yield from _overhead_faults(read.overhead)
@@ -152,7 +143,12 @@ def _toleration_faults(tolerations: Sequence[Toleration]) -> Iterator[str]:
             yield f"{path}.key: {fault}"
         if not each.key and each.operator != "Exists":
             yield f"{path}.operator: must be Exists where key is empty: any taint is tolerated"
-        yield from _operator_faults(each, path)
+        if each.operator == "Exists" and each.value:
+            yield f"{path}.value: must be empty where operator is Exists"
+        if each.operator not in ("", "Equal", "Exists"):  # Lt and Gt are for pods only
+            yield f"{path}.operator: {quoted(each.operator)} is none of Equal, Exists"
+        elif fault := label_value_fault(each.value):
+            yield f"{path}.value: {fault}"
         if each.effect and each.effect not in _EFFECTS:
             yield f"{path}.effect: {quoted(each.effect)} is none of {', '.join(_EFFECTS)}"
         if each.seconds is not None and each.effect != "NoExecute":
@@ -160,14 +156,3 @@ def _toleration_faults(tolerations: Sequence[Toleration]) -> Iterator[str]:
         if each[:4] in seen:  # tolerationSeconds is no part of a toleration's identity
             yield f"{path}: is the same as an earlier one"
         seen.add(each[:4])
-
-
-def _operator_faults(toleration: Toleration, path: str) -> Iterator[str]:
-    """Lt and Gt are for pods only, with the gate TaintTolerationComparisonOperators."""
-    if toleration.operator == "Exists":
-        if toleration.value:
-            yield f"{path}.value: must be empty where operator is Exists"
-    elif toleration.operator not in ("", "Equal"):
-        yield f"{path}.operator: {quoted(toleration.operator)} is none of Equal, Exists"
-    elif fault := label_value_fault(toleration.value):
-        yield f"{path}.value: {fault}"

@@ -11,7 +11,7 @@ from extender.kubernetes.decoder import NULL, DecodeError, ObjectMeta, decode, n
 from extender.kubernetes.explained_pods import explained_pod
 from extender.kubernetes.kinds import PODS, Kind
 from extender.kubernetes.pods import NO_METADATA, RawPod, RawPodStatus
-from extender.kubernetes.quantity import billionths, trimmed_quantity
+from extender.kubernetes.quantity import billionths
 from extender.model.finding import Finding, error
 from extender.model.objects import Pod
 from extender.model.pod_needs import Toleration
@@ -174,7 +174,7 @@ class Template:
             for field in ("requests", "limits"):
                 amounts = resources.get(field) or {}
                 if resource in amounts:
-                    amount = billionths(trimmed_quantity(str(amounts[resource])))
+                    amount = billionths(str(amounts[resource]).strip())
                     if amount > most:
                         most, found = amount, (*place, "resources", field, resource)
                     break

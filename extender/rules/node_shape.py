@@ -129,14 +129,8 @@ class Wanted:
         return frozenset([each for each, test in self._tests if test(labels, name)])
 
     def shape_of(self, node: Node) -> Shape:
-        shape = shape_of(node, self.entries)
-        if not self.is_more_than_entries:
-            return shape
-        return replace(
-            shape,
-            met=self.met_by(node.labels, node.name),
-            conditions=node.conditions & self.conditions,
-        )
+        met, conditions = self.met_by(node.labels, node.name), node.conditions & self.conditions
+        return replace(shape_of(node, self.entries), met=met, conditions=conditions)
 
     def judge(self, nodes: Iterable[Node], verdict: Callable[[Shape], T]) -> list[T]:
         """verdict(shape) for each node, called once for nodes that are alike.

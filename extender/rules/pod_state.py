@@ -7,11 +7,12 @@ that would drive the pod away has done so (NoExecute).
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
+from itertools import chain
 from typing import Final, NamedTuple
 
 from extender.kubernetes.quantity import same_amounts
@@ -147,7 +148,7 @@ def group_of(pod: PlacedPod, runtime_classes: Mapping[str, RuntimeClass]) -> Pod
         pod.runtime_class_name,
         pod.node,
         tuple(pod.overhead.items()),
-        tuple(_told_selector(pod, runtime_class)),
+        _told_selector(pod),
         pod.features,
         runtime_class is not None and is_younger(runtime_class, pod),
         pod.starting_since is not None,
@@ -155,23 +156,15 @@ def group_of(pod: PlacedPod, runtime_classes: Mapping[str, RuntimeClass]) -> Pod
     )
 
 
-def _told_selector(pod: PlacedPod, runtime_class: RuntimeClass | None) -> Iterator[tuple[str, str]]:
-    """The part of a pod's nodeSelector that is kept, since its author may write a megabyte.
+def _told_selector(pod: PlacedPod) -> _Pairs:
+    """A pod's nodeSelector; empty where it decides nothing, or its author wrote a megabyte.
 
-    Only a pod that has its node can have drifted, and of a long one the keys of its class count;
-    of one that waits, it tells whose labels no node has.
+    Only a pod that has its node can have drifted; of one that waits, it tells whose labels no node
+    has.
     """
-    if not (pod.node or pod.wait is Wait.SELECTOR):
-        return
-    entries = pod.node_selector.items()
-    if sum(len(key) + len(value) for key, value in entries) <= MAX_WORDS:
-        yield from entries
-    elif runtime_class is not None:
-        yield from (
-            (key, pod.node_selector[key])
-            for key, _ in runtime_class.node_selector
-            if key in pod.node_selector
-        )
+    entries = tuple(pod.node_selector.items())
+    decides = pod.node or pod.wait is Wait.SELECTOR
+    return entries if decides and sum(map(len, chain(*entries))) <= MAX_WORDS else ()
 
 
 def is_followed(pod: PlacedPod) -> bool:

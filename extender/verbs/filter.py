@@ -26,24 +26,7 @@ from extender.rules.node_checks import Policy, Requirements
 from extender.rules.node_shape import Shape, Wanted
 from extender.rules.snapshot import Snapshot
 from extender.rules.verdicts import Verdicts, group_refusals
-from extender.verbs.bodies import (
-    ITEMS_END,
-    MAX_NAMES,
-    MAX_NODES,
-    MAX_OBJECT_BYTES,
-    MAX_OTHER_BYTES,
-    NULL,
-    Chunks,
-    NodeItems,
-    Parts,
-    SeenNodes,
-    bound_other,
-    decode_pod,
-    in_lower_case,
-    refused,
-    run_of,
-    too_many_nodes,
-)
+from extender.verbs import bodies
 
 # What kube-scheduler sends in mode NodeNames: encoding/json writes the fields in this order.
 _POD_MARK: Final = b'{"Pod":'
@@ -59,11 +42,11 @@ class Args(NamedTuple):
     """ExtenderArgs: a pod and the nodes it may go to, in either mode; text is the pod's JSON."""
 
     pod: Pod
-    nodes: NameRun | NodeItems
+    nodes: NameRun | bodies.NodeItems
     text: bytes | Raw = b""
 
 
-def decode_args(body: bytes, seen: SeenNodes | None = None) -> Args:
+def decode_args(body: bytes, seen: bodies.SeenNodes | None = None) -> Args:
     """Raises BadRequestError."""
     if not body:
         raise BadRequestError("body: empty, expected ExtenderArgs as JSON")
@@ -71,65 +54,65 @@ def decode_args(body: bytes, seen: SeenNodes | None = None) -> Args:
     return decode_other(body) if args is None else args
 
 
-def decode_usual(body: bytes, seen: SeenNodes | None = None) -> Args | None:
+def decode_usual(body: bytes, seen: bodies.SeenNodes | None = None) -> Args | None:
     """Either mode exactly as encoding/json writes it, as kube-scheduler does; None for all else.
 
     The text before the nodes must be a Pod, and the rest plain strings or Nodes: then it does not
     matter where else the marks stand in the pod's text. Raises BadRequestError.
     """
-    nodes: NameRun | NodeItems | None = None
+    nodes: NameRun | bodies.NodeItems | None = None
     mark = -1
     if body.endswith(_NAMES_END):
-        mark = body.find(_NAMES_MARK, 0, MAX_OBJECT_BYTES)
+        mark = body.find(_NAMES_MARK, 0, bodies.MAX_OBJECT_BYTES)
         start, end = mark + len(_NAMES_MARK), len(body) - len(_NAMES_END)
         # Behind it when the quote that opens the first name would be the one that closes the last.
         nodes = NameRun.read(body, start, end) if mark >= 0 and start <= end else None
-        if nodes is not None and nodes.count > MAX_NAMES:
-            raise BadRequestError(f"NodeNames: more than {MAX_NAMES:,} names")
-    elif body.endswith(ITEMS_END):
-        seen = SeenNodes() if seen is None else seen
-        nodes, mark = seen.read(body, MAX_OBJECT_BYTES) or (None, mark)
+        if nodes is not None and nodes.count > bodies.MAX_NAMES:
+            raise BadRequestError(f"NodeNames: more than {bodies.MAX_NAMES:,} names")
+    elif body.endswith(bodies.ITEMS_END):
+        seen = bodies.SeenNodes() if seen is None else seen
+        nodes, mark = seen.read(body, bodies.MAX_OBJECT_BYTES) or (None, mark)
     if nodes is None or not body.startswith(_POD_MARK):
         return None
     text = body[len(_POD_MARK) : mark]
     try:
-        return Args(decode_pod(text), nodes, text)
+        return Args(bodies.decode_pod(text), nodes, text)
     except BadRequestError:
-        if len(body) > MAX_OTHER_BYTES:
+        if len(body) > bodies.MAX_OTHER_BYTES:
             raise
         return None
 
 
 def decode_other(body: bytes) -> Args:
     """Either mode in whatever JSON. Raises BadRequestError."""
-    bound_other(body)
-    with refused():
-        fields = in_lower_case(decode(body, dict[str, Raw]))
-        text = fields.get("pod", NULL)
-        pod = decode_pod(text)
-        names = nullable(fields.get("nodenames", NULL), list[str | None], "NodeNames")
+    bodies.bound_other(body)
+    with bodies.refused():
+        fields = bodies.in_lower_case(decode(body, dict[str, Raw]))
+        text = fields.get("pod", bodies.NULL)
+        pod = bodies.decode_pod(text)
+        names = nullable(fields.get("nodenames", bodies.NULL), list[str | None], "NodeNames")
         if names is not None:
-            return Args(pod, run_of([name or "" for name in names]), text)
-        nodes = nullable(fields.get("nodes", NULL), _NodeList, "Nodes")
+            return Args(pod, bodies.run_of([name or "" for name in names]), text)
+        nodes = nullable(fields.get("nodes", bodies.NULL), _NodeList, "Nodes")
         if nodes is None:
             raise BadRequestError("NodeNames, Nodes: both are null, one of them must be a list")
         return Args(pod, _decode_items(nodes.items or []), text)
 
 
-def _decode_items(items: list[Raw]) -> NodeItems:
+def _decode_items(items: list[Raw]) -> bodies.NodeItems:
     """Raises BadRequestError, DecodeError."""
-    if len(items) > MAX_NODES:
-        raise too_many_nodes()
-    parts, reader = Parts(), NodeReader()
+    if len(items) > bodies.MAX_NODES:
+        raise bodies.too_many_nodes()
+    parts, reader = bodies.Parts(), NodeReader()
     nodes = [
-        Node("") if item == NULL else parts.read(reader, item, f"Nodes.items[{index}]")
+        Node("") if item == bodies.NULL else parts.read(reader, item, f"Nodes.items[{index}]")
         for index, item in enumerate(items)
     ]
-    return NodeItems(items, nodes)
+    return bodies.NodeItems(items, nodes)
 
 
-def names_of(nodes: NodeItems) -> NameRun:
-    return run_of([node.name for node in nodes.nodes])
+def names_of(nodes: bodies.NodeItems) -> NameRun:
+    return bodies.run_of([node.name for node in nodes.nodes])
 
 
 def match_names(
@@ -290,7 +273,7 @@ _NO_ERROR: Final = b'},"Error":""}'
 
 def _answer(
     around: tuple[bytes, bytes], passing: bytes | memoryview, refused: bytes = b""
-) -> Chunks:
+) -> bodies.Chunks:
     """refused has a member for each refused node, but for its first quote."""
     before, behind = around
     if refused:
@@ -298,7 +281,7 @@ def _answer(
     return (before, passing, behind + _FAILED + _NO_ERROR)
 
 
-def encode_passed_all(nodes: NameRun | NodeItems) -> Chunks:
+def encode_passed_all(nodes: NameRun | bodies.NodeItems) -> bodies.Chunks:
     """ExtenderFilterResult for a request whose every node passes."""
     if isinstance(nodes, NameRun):
         names = memoryview(nodes.buffer)[nodes.start : nodes.end]
@@ -308,7 +291,7 @@ def encode_passed_all(nodes: NameRun | NodeItems) -> Chunks:
 
 def encode_filtered_names(
     names: NameRun, result: FilterResult, reasons: Reasons = Reasons.ALWAYS
-) -> Chunks:
+) -> bodies.Chunks:
     """ExtenderFilterResult of mode NodeNames."""
     if reasons.are_sent(result):
         passing, refused = _sorted_names(names, result)
@@ -318,15 +301,15 @@ def encode_filtered_names(
 
 
 def encode_filtered_nodes(
-    asked: NodeItems, result: FilterResult, reasons: Reasons = Reasons.ALWAYS
-) -> Chunks:
+    asked: bodies.NodeItems, result: FilterResult, reasons: Reasons = Reasons.ALWAYS
+) -> bodies.Chunks:
     """ExtenderFilterResult of mode Nodes: the items that pass, byte for byte as they came."""
     refused = _sorted_names(names_of(asked), result)[1] if reasons.are_sent(result) else b""
     passing = (raw for raw, group in zip(asked.raw, result.groups, strict=True) if group == PASSES)
     return _answer(_AROUND_NODES, b",".join(passing), refused)
 
 
-def encode_filter_error(nodes: NameRun | NodeItems, text: str) -> Chunks:
+def encode_filter_error(nodes: NameRun | bodies.NodeItems, text: str) -> bodies.Chunks:
     """ExtenderFilterResult with Error set: kube-scheduler tries the pod again later."""
     before, behind = _AROUND_NO_NAMES if isinstance(nodes, NameRun) else _AROUND_NODES
     return (before, behind + _FAILED, b'},"Error":' + orjson.dumps(text) + b"}")
