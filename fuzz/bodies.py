@@ -74,13 +74,12 @@ class Halves:
     def __init__(self) -> None:
         if not names.IS_COMPILED:
             raise SystemExit("the compiled part is not built: there are no two halves")
-        self._engines = names.CompiledEngine(), names.PythonEngine()
         threads = Capacity()
-        self._services = [self._service(engine) for engine in self._engines]
+        self._services = [self._service(is_compiled) for is_compiled in (True, False)]
         self._apps = [create_app(service, threads) for service in self._services]
 
-    def _service(self, engine: names.PythonEngine) -> Service:
-        with using(engine):
+    def _service(self, is_compiled: bool) -> Service:
+        with using(is_compiled):
             manifests = load_manifests([str(SAMPLES / "cluster")])
             store = SnapshotStore()
             store.replace_all(manifests.nodes.values(), manifests.runtime_classes.values())
@@ -90,21 +89,21 @@ class Halves:
     def answers(self, verb: bytes, body: bytes) -> list[tuple[int, bytes]]:
         """Status and body from each half."""
         found = []
-        for engine, app in zip(self._engines, self._apps, strict=True):
-            with using(engine):
+        for is_compiled, app in zip((True, False), self._apps, strict=True):
+            with using(is_compiled):
                 answered = Client(app).post(verb.decode(), body)
                 found.append((answered.status_code, answered.data))
         return found
 
 
 @contextlib.contextmanager
-def using(engine: names.PythonEngine) -> Iterator[None]:
-    """The engine that names are read with, for a moment."""
-    before, names._engine = names._engine, engine
+def using(is_compiled: bool) -> Iterator[None]:
+    """Whether names are read with the compiled part, for a moment."""
+    before, names.IS_COMPILED = names.IS_COMPILED, is_compiled
     try:
         yield
     finally:
-        names._engine = before
+        names.IS_COMPILED = before
 
 
 @functools.cache

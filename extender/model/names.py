@@ -24,9 +24,7 @@ else:
         compiled = None
 
 #: Whether the compiled part is in use.
-IS_COMPILED: Final = compiled is not None and not os.environ.get(
-    "RUNTIMECLASS_EXTENDER_PURE_PYTHON"
-)
+IS_COMPILED = compiled is not None and not os.environ.get("RUNTIMECLASS_EXTENDER_PURE_PYTHON")
 
 #: The number of a shape (rules.shape) among those of a cluster, from 1.
 ShapeId = NewType("ShapeId", int)
@@ -80,7 +78,15 @@ class NameRun(Struct, dict=True):
 
         Plain: ASCII without control characters and escapes, so that the JSON is the text itself.
         """
-        return _engine.read(buffer, start, end)
+        if IS_COMPILED:
+            ends = compiled.measure(buffer, start, end)
+            return None if ends is None else cls(buffer, start, end, len(ends) // _END_SIZE, ends)
+        text = buffer[start:end]
+        separators = text.translate(None, _PLAIN)
+        joints, rest = divmod(len(separators), len(SEPARATOR))
+        if rest or separators != SEPARATOR * joints or text.count(SEPARATOR) != joints:
+            return None
+        return cls(text, 0, len(text), joints + 1)
 
     @classmethod
     def of(cls, names: Sequence[bytes]) -> "NameRun":
@@ -90,7 +96,8 @@ class NameRun(Struct, dict=True):
     @classmethod
     def known(cls, buffer: bytes, start: int, end: int, count: int) -> "NameRun":
         """A run that is known to have `count` names, which may have escapes."""
-        return _engine.known(buffer, start, end, count)
+        ends = compiled.measure(buffer, start, end) if IS_COMPILED and count else None
+        return cls(buffer, start, end, count, ends)
 
     @property
     def joined(self) -> bytes:
@@ -100,98 +107,43 @@ class NameRun(Struct, dict=True):
     def names(self) -> list[bytes]:
         return self.joined.split(SEPARATOR) if self.count else []
 
-    def part(self, codes: bytes, endings: Sequence[bytes], cut: int = 0) -> tuple[bytes, bytes]:
+    def part(
+        self, codes: bytes, endings: Sequence[bytes], cut: int = 0, *, keep: bool = True
+    ) -> tuple[bytes, bytes]:
         """The names of code 0 joined by the separator; the others, each followed by an ending.
 
-        The ending of code n is endings[n - 1]. The last `cut` bytes are left out.
+        The ending of code n is endings[n - 1]. The last `cut` bytes are left out. Without `keep`
+        the first of the two may be.
         """
-        return _engine.part(self, codes, endings, cut)
-
-    def ended(self, codes: bytes, endings: Sequence[bytes], cut: int = 0) -> bytes:
-        """The second of the two alone."""
-        return _engine.part(self, codes, endings, cut, keep=False)[1]
-
-
-class PythonEngine:
-    """Handles runs with split, map, compress and join."""
-
-    def read(self, buffer: bytes, start: int, end: int) -> NameRun | None:
-        text = buffer[start:end]
-        separators = text.translate(None, _PLAIN)
-        joints, rest = divmod(len(separators), len(SEPARATOR))
-        if rest or separators != SEPARATOR * joints or text.count(SEPARATOR) != joints:
-            return None
-        return NameRun(text, 0, len(text), joints + 1)
-
-    def known(self, buffer: bytes, start: int, end: int, count: int) -> NameRun:
-        return NameRun(buffer, start, end, count)
-
-    def part(
-        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int, *, keep: bool = True
-    ) -> tuple[bytes, bytes]:
-        """Without `keep` the first of the two may be left out."""
-        first = SEPARATOR.join(compress(run.names, codes.translate(_IS_FIRST))) if keep else b""
+        if self.ends is not None:
+            return compiled.part(
+                self.buffer, self.start, self.ends, codes, tuple(endings), cut, keep
+            )
+        first = SEPARATOR.join(compress(self.names, codes.translate(_IS_FIRST)))
         chosen = map((b"", *endings).__getitem__, codes.translate(None, b"\0"))
-        others = zip(compress(run.names, codes), chosen, strict=True)
+        others = zip(compress(self.names, codes), chosen, strict=True)
         ended = b"".join(chain.from_iterable(others))
         return first, ended[: max(0, len(ended) - cut)]
-
-    def tally(self, codes: bytes, kinds: int) -> Sequence[int]:
-        occurring = set(codes)
-        return [codes.count(code) if code in occurring else 0 for code in range(kinds)]
-
-    def table(self) -> "compiled.NameTable | None":
-        """An empty table; None where a dictionary is as fast."""
-        return None
-
-
-class CompiledEngine(PythonEngine):
-    """With the compiled part; runs without `ends`, as those with escapes, in Python."""
-
-    def read(self, buffer: bytes, start: int, end: int) -> NameRun | None:
-        ends = compiled.measure(buffer, start, end)
-        if ends is None:
-            return None
-        return NameRun(buffer, start, end, len(ends) // _END_SIZE, ends)
-
-    def known(self, buffer: bytes, start: int, end: int, count: int) -> NameRun:
-        ends = compiled.measure(buffer, start, end) if count else None
-        return NameRun(buffer, start, end, count, ends)
-
-    def part(
-        self, run: NameRun, codes: bytes, endings: Sequence[bytes], cut: int, *, keep: bool = True
-    ) -> tuple[bytes, bytes]:
-        if run.ends is None:
-            return super().part(run, codes, endings, cut, keep=keep)
-        return compiled.part(run.buffer, run.start, run.ends, codes, tuple(endings), cut, keep)
-
-    def tally(self, codes: bytes, kinds: int) -> Sequence[int]:
-        counts = memoryview(compiled.tally(codes)).cast("Q")
-        return counts[:kinds].tolist()
-
-    def table(self) -> "compiled.NameTable | None":
-        return compiled.NameTable(_KEYS)
-
-
-_engine: PythonEngine = CompiledEngine() if IS_COMPILED else PythonEngine()
 
 
 def tally(codes: bytes, kinds: int) -> Sequence[int]:
     """How often each code occurs; codes are below `kinds`."""
-    return _engine.tally(codes, kinds)
+    if IS_COMPILED:
+        return memoryview(compiled.tally(codes)).cast("Q")[:kinds].tolist()
+    return list(map(codes.count, range(kinds)))
 
 
 class NodeIndex(dict[bytes, ShapeId]):
     """Node name → id of its shape, at least 1; a name it does not have is UNKNOWN.
 
-    Only these methods may change it: each also changes the engine's table.
+    Only these methods may change it: each also changes the table of the compiled part.
     """
 
     __slots__ = ("_table",)
 
     def __init__(self, items: Iterable[tuple[bytes, ShapeId]] = ()) -> None:
         super().__init__(items)
-        self._table = _engine.table()
+        self._table = compiled.NameTable(_KEYS) if IS_COMPILED else None
         if self._table is not None:
             for name, number in self.items():
                 self._table.set(name, number)

@@ -161,5 +161,5 @@ def encode_scores(names: NameRun, above: bytes | None) -> Chunks:
     """
     if above is None:
         return [b"[]"]
-    listed = names.ended(above, _SCORES, cut=len(_NEXT_HOST))
+    _, listed = names.part(above, _SCORES, len(_NEXT_HOST), keep=False)
     return [b'[{"Host":"', listed, b"]"]

@@ -104,7 +104,7 @@ def test_a_quote_that_would_open_and_close_is_none(
     compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not compiled:
-        monkeypatch.setattr(names, "_engine", names.PythonEngine())
+        monkeypatch.setattr(names, "IS_COMPILED", False)
     with pytest.raises(BadRequestError, match="not JSON"):
         decode_args(b'{"Pod":{},"Nodes":null,"NodeNames":["]}')
 

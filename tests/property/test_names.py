@@ -40,8 +40,7 @@ def half(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     """Both halves, where the compiled one was built."""
     if request.param == "compiled" and not names.IS_COMPILED:
         pytest.skip("the compiled part was not built")
-    engine = names.CompiledEngine() if request.param == "compiled" else names.PythonEngine()
-    monkeypatch.setattr(names, "_engine", engine)
+    monkeypatch.setattr(names, "IS_COMPILED", request.param == "compiled")
     return str(request.param)
 
 
@@ -88,7 +87,7 @@ def test_a_part_is_joined_and_the_others_have_their_endings(
     others = b"".join(name + endings[code - 1] for name, code in pairs if code)
     expected = (first, others[: max(0, len(others) - cut)])
     assert NameRun.of(found).part(codes, endings, cut) == expected
-    assert NameRun.of(found).ended(codes, endings, cut) == expected[1]
+    assert NameRun.of(found).part(codes, endings, cut, keep=False)[1] == expected[1]
 
 
 @given(lists, st.binary(max_size=70), st.binary(max_size=70), st.data())
