@@ -29,46 +29,14 @@ _MAX_TEXT: Final = 1000
 
 #: NAMESPACE/SERVICE:PORT
 _IN_CLUSTER: Final = re.compile(r"([a-z0-9-]+)/(?:http:)?([a-z0-9-]+):([a-z0-9-]+)")
-_PROXY: Final = re.compile(r"/api/v1/namespaces/[^/]+/services/[^/]+/proxy/?")
 
-
-class _Reason(msgspec.Struct):
-    reason: str
-    origin: str
-    count: int
-    nodes: list[str]
-
-
-class _Requirement(msgspec.Struct):
-    kind: str
-    origin: str
-    text: str
-
-
-class _Score(msgspec.Struct):
-    cost: int | None
-    score: int
-    serves: list[str]
-
-
-class _Explanation(msgspec.Struct, rename="camel"):
-    """What of an answer is printed: it may come from another program, or another version."""
-
-    pod: str
-    runtime_class: str
-    feasible: int
-    total: int
-    fitting: list[str]
-    next_steps: list[str]
-    event: str
-    last_event: str
-    summary: str
-    reasons: list[_Reason]
-    requirements: list[_Requirement]
-    warnings: list[str]
-    state: list[str] = []
-    nodes: dict[str, str] = {}
-    scores: dict[str, _Score] = {}
+#: What of an answer is printed: it may come from another program, or another version.
+_PRINTED: Final = frozenset(
+    {
+        *("pod", "runtimeClass", "feasible", "total", "fitting", "nextSteps", "event", "lastEvent"),
+        *("summary", "reasons", "requirements", "warnings"),
+    }
+)
 
 
 class RunningService:
@@ -83,17 +51,11 @@ class RunningService:
             namespace, service, port = proxied.groups()
             self._base = f"/api/v1/namespaces/{namespace}/services/http:{service}:{port}/proxy"
             self._config = config()
+            self._connection = ApiConnection(self._config)
         elif not re.match(r"https?://[^/]", server):
             raise self._error(
                 "expected a URL, or NAMESPACE/SERVICE:PORT for the API server's proxy"
             )
-        elif found := _PROXY.search(server):
-            self._config = config()
-            if server[: found.start()] != self._config.host.rstrip("/"):
-                raise self._error(f"is no proxy of the kubeconfig's API server {self._config.host}")
-            self._base = found[0].rstrip("/")
-        if self._config:
-            self._connection = ApiConnection(self._config)
 
     @property
     def namespace(self) -> str | None:
@@ -110,12 +72,11 @@ class RunningService:
             body = self._sent("GET", pod_path(*pod.split("/", 1)), None)
         named = {} if body is not None else {"pod": pod}
         path = f"{self._base}/explain?{urlencode({**named, **query})}"
-        answer = self._sent("GET" if body is None else "POST", path, body)
-        try:
-            msgspec.json.decode(answer, type=_Explanation)
-        except msgspec.DecodeError as error:
-            raise self._error(f"its answer is not this version's: {error}") from None
-        return dict(msgspec.json.decode(answer))
+        answer = _object_of(self._sent("GET" if body is None else "POST", path, body))
+        lacking = sorted(_PRINTED - answer.keys())
+        if lacking:
+            raise self._error(f"its answer is not this version's: it lacks {', '.join(lacking)}")
+        return answer
 
     def _sent(self, method: str, path: str, body: bytes | None) -> bytes:
         """The body of a 200."""
@@ -132,15 +93,20 @@ class RunningService:
             raise self._error(str(error)) from None
         if response.status == HTTPStatus.OK:
             return answer
-        try:
-            said = msgspec.json.decode(answer, type=dict[str, Any])
-        except msgspec.DecodeError:
-            said = {}
+        said = _object_of(answer)
         text = said.get("error") or said.get("message") or "nothing of that name is there"
         raise self._error(f"{response.status}: {printable(str(text)[:_MAX_TEXT])}")
 
     def _error(self, text: str) -> UsageError:
         return UsageError(f"--server {shown(self._server)}: {text}")
+
+
+def _object_of(answer: bytes) -> dict[str, Any]:
+    """A JSON object; empty where it is none."""
+    try:
+        return msgspec.json.decode(answer, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {}
 
 
 def _plain(method: str, url: str, body: bytes | None) -> ApiResponse:
