@@ -1,17 +1,29 @@
-"""Follows pods, and puts the runtime handlers that fail to start them into the store."""
+"""Follows pods, and puts the runtime handlers that fail to start them into the store.
 
+Events about their nodes, for `kubectl describe node`, tell of it.
+"""
+
+import hashlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import orjson
 from msgspec import Raw
 
+from extender.cluster.api.connection import (
+    ApiConnection,
+    ConnectionFaultError,
+    StatusError,
+    whole_body,
+)
 from extender.cluster.api.objects import revision
-from extender.cluster.node_and_class_feeds import Feed, Held, check_kind
-from extender.cluster.node_events import NodeEvent, NodeEvents
+from extender.cluster.node_and_class_feeds import Feed, Held
+from extender.cluster.rate_limit import LogLimit
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.kubernetes.decoder import decode
 from extender.kubernetes.kinds import PODS
@@ -89,7 +101,6 @@ class SandboxFeed(Feed[HeldSandbox]):
 
     def _decode(self, raw: Raw) -> tuple[bytes, str, HeldSandbox | None]:
         pod = decode(raw, StartingPod, self.kind)
-        check_kind(pod.kind, self.kind)
         name = pod.name.encode()
         version, sandbox = pod.metadata.resource_version or "", sandbox_of(pod, raw)
         if sandbox is None:
@@ -114,6 +125,73 @@ class SandboxFeed(Feed[HeldSandbox]):
                 self.evidence.waiting.pop(name, None)
             else:
                 self.evidence.waiting[name] = held.sandbox
+
+
+#: Events of objects without a namespace are in this one.
+_PATH: Final = "/api/v1/namespaces/default/events"
+
+_ANSWER_SECONDS: Final = 5.0
+
+
+class NodeEvent(NamedTuple):
+    """One change of a node's state; occasion tells it from others of the same text."""
+
+    node: str
+    reason: str
+    message: str
+    occasion: str
+    is_warning: bool
+
+    @property
+    def name(self) -> str:
+        """The same for each replica of this service, and after a restart; 253 bytes at the most."""
+        digest = hashlib.sha256(repr(self).encode()).hexdigest()[:16]
+        return f"{self.node[:200].rstrip('.-')}.{digest}"
+
+
+class NodeEvents:
+    """For one thread. Each Event is logged; in an outage they are dropped."""
+
+    def __init__(self, connection: ApiConnection) -> None:
+        self._connection = connection
+        self._limit = LogLimit(_LOG, time.monotonic)
+
+    def write(self, event: NodeEvent) -> None:
+        level = logging.WARNING if event.is_warning else logging.INFO
+        _LOG.log(level, event.message, extra={"node": event.node})
+        try:
+            response = self._connection.post(_PATH, _body(event), silence=_ANSWER_SECONDS)
+            body = whole_body(response, _ANSWER_SECONDS)
+            if response.status == 401:
+                self._connection.rejected()
+            # 409: another replica has created it.
+            if response.status not in (201, 409):
+                raise StatusError(response.status, body)
+        except ConnectionFaultError as error:
+            text = "Event of a node not written (--distrust needs the right to create events)"
+            self._limit.say(logging.WARNING, "event", text, cause=str(error))
+
+    def stop(self) -> None:
+        self._connection.interrupt()
+
+
+def _body(event: NodeEvent) -> bytes:
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    # A kubelet's Events of its node have the node's name for its UID, and kubectl looks for that.
+    node = {"apiVersion": "v1", "kind": "Node", "name": event.node, "uid": event.node}
+    about = {"reason": event.reason, "message": event.message, "involvedObject": node}
+    times = {"firstTimestamp": now, "lastTimestamp": now, "count": 1}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        **about,
+        **times,
+        "metadata": {"name": event.name, "namespace": "default"},
+        "type": "Warning" if event.is_warning else "Normal",
+        "source": {"component": "runtimeclass-extender"},
+        "reportingComponent": "runtimeclass-extender",
+    }
+    return orjson.dumps(document)
 
 
 class Distrust:

@@ -30,16 +30,6 @@ class FileError(Exception):
     """The file can't be read; the text follows its name in a message."""
 
 
-def check_file(path: str | Path) -> None:
-    """Raises FileError unless it is a regular file that may be opened."""
-    try:
-        _check(os.stat(path).st_mode)
-        with open(path, "rb"):
-            return
-    except (OSError, ValueError) as error:
-        raise FileError(cause_of(error)) from None
-
-
 def read_file(path: str | Path, limit: int = MAX_FILE_BYTES, *, pipes: bool = False) -> bytes:
     """The content, of `limit` bytes at the most, or with pipes a pipe's. Raises FileError."""
     try:

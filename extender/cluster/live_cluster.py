@@ -20,11 +20,10 @@ from extender.cluster.api.connection import (
     whole_body,
 )
 from extender.cluster.api.list_watch import Backoff, ListWatch
-from extender.cluster.api.objects import Connection, status_of
+from extender.cluster.api.objects import status_of
 from extender.cluster.api.reflector import Pause, Reflector
-from extender.cluster.distrust import Distrust, Mode, SandboxFeed
+from extender.cluster.distrust import Distrust, Mode, NodeEvents, SandboxFeed
 from extender.cluster.node_and_class_feeds import Feed, NodeFeed, RuntimeClassFeed
-from extender.cluster.node_events import NodeEvents
 from extender.cluster.rate_limit import TokenBucket
 from extender.cluster.requeue import Requeue
 from extender.cluster.snapshot_store import SnapshotStore
@@ -53,9 +52,6 @@ QUESTIONS_PER_SECOND: Final = 10
 #: Look-ups that have not ended, waited for or not: each has a thread.
 MAX_UNDER_WAY: Final = 8
 
-#: No RuntimeClass is larger than what etcd stores.
-_MAX_BYTES: Final = 4 * 2**20
-
 
 class _Question(NamedTuple):
     """One name looked up: a class, None or an error is the result."""
@@ -69,7 +65,7 @@ class LiveLookup:
 
     def __init__(
         self,
-        connect: Callable[[], Connection],
+        connect: Callable[[], ApiConnection],
         feed: RuntimeClassFeed,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -116,10 +112,10 @@ class LiveLookup:
         self._own.connection = self._connect()
 
     def _get(self, name: str) -> RuntimeClass | None:
-        connection: Connection = self._own.connection
+        connection: ApiConnection = self._own.connection
         path = f"{RUNTIME_CLASSES.path}/{quote(name, safe='')}"
         response = connection.get(path, {}, silence=LIMIT_SECONDS, connect=LIMIT_SECONDS)
-        body = whole_body(response, LIMIT_SECONDS, _MAX_BYTES)
+        body = whole_body(response, LIMIT_SECONDS)
         if response.status == 200:
             return self._feed.offer(Raw(body))
         if response.status == 404 and status_of(body).code == 404:

@@ -13,8 +13,7 @@ from msgspec import Raw, Struct
 
 from extender.cluster.api.objects import is_older, revision
 from extender.cluster.snapshot_store import ObservedNode, SnapshotStore, canonical_labels
-from extender.kubernetes.decoder import DecodeError, decode
-from extender.kubernetes.name_rules import node_name_fault
+from extender.kubernetes.decoder import decode
 from extender.kubernetes.nodes import NodeReader, RawNode
 from extender.kubernetes.pods import RawPod
 from extender.kubernetes.runtime_classes import RawNamespace, RawRuntimeClass, runtime_class_of
@@ -115,23 +114,9 @@ class Feed(ABC, Generic[HeldT]):
         self._replace(self._held)
 
 
-def check_kind(found: str | None, kind: str) -> None:
-    """Raises DecodeError. The items of a list carry no kind."""
-    if found is not None and found != kind:
-        raise DecodeError(f"expected a {kind}, got kind {found!r}")
-
-
-def version_of(read: RawRuntimeClass | RawNamespace | RawPod, kind: str) -> str:
-    """An object's resourceVersion. Raises DecodeError where it is of another kind."""
-    check_kind(read.kind, kind)
+def version_of(read: RawRuntimeClass | RawNamespace | RawPod) -> str:
+    """An object's resourceVersion."""
     return (read.metadata and read.metadata.resource_version) or ""
-
-
-def _checked_name(name: str) -> bytes:
-    fault = node_name_fault(name)
-    if fault:
-        raise DecodeError(fault)
-    return name.encode()
 
 
 class HeldNode(Held, gc=False):
@@ -159,12 +144,9 @@ class NodeFeed(Feed[HeldNode]):
 
     def _decode(self, raw: Raw) -> tuple[bytes, str, HeldNode | None]:
         read = decode(raw, RawNode, self.kind)
-        check_kind(read.kind, self.kind)
         node = self._reader.node_of(read, self.kind)
         name, bare, conditions = node.name.encode(), shape_of(node, ()), node.conditions
         before = self._held.get(name)
-        if before is None:
-            _checked_name(node.name)
         version, labels = read.resource_version, read.labels
         newest = revision(version)
         # kube-apiserver writes labels in canonical form, so comparing bytes is mostly enough.
@@ -219,8 +201,8 @@ class RuntimeClassFeed(Feed[HeldClass]):
 
     def _decode(self, raw: Raw) -> tuple[bytes, str, HeldClass | None]:
         read = decode(raw, RawRuntimeClass, self.kind)
-        version, runtime_class = version_of(read, self.kind), runtime_class_of(read)
-        name = _checked_name(runtime_class.name)
+        version, runtime_class = version_of(read), runtime_class_of(read)
+        name = runtime_class.name.encode()
         before = self._held.get(name)
         if before is not None and before.runtime_class.same_as(runtime_class):
             return name, version, before

@@ -63,7 +63,7 @@ class NamespaceFeed(Feed[HeldNamespace]):
 
     def _decode(self, raw: Raw) -> tuple[bytes, str, HeldNamespace | None]:
         read = decode(raw, RawNamespace, self.kind)
-        version, metadata = version_of(read, self.kind), read.metadata
+        version, metadata = version_of(read), read.metadata
         if metadata is None or not metadata.name:
             raise DecodeError("Namespace.metadata.name: missing")
         name = metadata.name.encode()
@@ -153,7 +153,7 @@ class PodFeed(Feed[HeldPod]):
 
     def _decode(self, raw: Raw) -> tuple[bytes, str, HeldPod | None]:
         read = decode(raw, RawPod, self.kind)
-        version, pod = version_of(read, self.kind), placed_pod_of(read)
+        version, pod = version_of(read), placed_pod_of(read)
         if not pod.name:
             raise DecodeError("Pod.metadata.name: missing")
         name = f"{pod.namespace}/{pod.name}".encode()

@@ -16,9 +16,14 @@ from typing import Final
 import orjson
 from msgspec import Raw
 
-from extender.cluster.api.connection import ConnectionFaultError, StatusError, listed, whole_body
+from extender.cluster.api.connection import (
+    ApiConnection,
+    ConnectionFaultError,
+    StatusError,
+    listed,
+    whole_body,
+)
 from extender.cluster.api.list_watch import LIST_SILENCE_SECONDS, Backoff, Reason
-from extender.cluster.api.objects import Connection
 from extender.cluster.rate_limit import LogLimit, TokenBucket
 from extender.cluster.snapshot_store import SnapshotStore, Swap
 from extender.kubernetes.decoder import DecodeError, decode, nullable
@@ -55,7 +60,6 @@ _MAX_FORBIDDEN: Final = 3
 _MAY_PASS: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
 
 _ANSWER_SECONDS: Final = 5.0
-_MAX_BYTES: Final = 4 * 2**20
 
 
 class _Changes:
@@ -94,7 +98,7 @@ class Requeue:
         store: SnapshotStore,
         refused: RefusedPods,
         policy: Policy,
-        connection: Connection,
+        connection: ApiConnection,
         patched: Callable[[], None],
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -214,7 +218,7 @@ class Requeue:
         """Raises ConnectionFaultError where another try may help."""
         path = pod_path(pod.namespace, pod.name)
         response = self._connection.merge_patch(path, _body(pod), silence=_ANSWER_SECONDS)
-        body = whole_body(response, _ANSWER_SECONDS, _MAX_BYTES)
+        body = whole_body(response, _ANSWER_SECONDS)
         if response.status == HTTPStatus.OK:
             self._patched()
             self._tell(logging.INFO, "pod requeued", pod, runtimeclass=pod.runtime_class)
@@ -285,7 +289,7 @@ def _is_woken(pod: RefusedPod, changes: _Changes, snapshot: Snapshot, policy: Po
 _WAITING: Final = "spec.nodeName=,status.phase=Pending"
 
 
-def refused_pods(connection: Connection) -> Iterator[Pod]:
+def refused_pods(connection: ApiConnection) -> Iterator[Pod]:
     """The pods without a node that we have refused. Raises ConnectionFaultError."""
     found = listed(connection, PODS, {"fieldSelector": _WAITING}, LIST_SILENCE_SECONDS)
     yield from filter(None, map(_refused, found))

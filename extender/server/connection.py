@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from extender.cluster.input_files import FileError, check_file, signature_of
+from extender.cluster.input_files import FileError, read_file, signature_of
 from extender.cluster.rate_limit import LogLimit
 from extender.model.errors import UsageError
 
@@ -201,7 +201,7 @@ class TlsFiles(NamedTuple):
         try:
             for flag, path in zip(flags, self, strict=True):
                 where = flag
-                check_file(path or self.tls_cert_file)
+                read_file(path or self.tls_cert_file)
             where = ", ".join(flags[:2])
             context.load_cert_chain(*self[:2], password=self._password)
             where = flags[2]

@@ -4,10 +4,11 @@ import json
 from collections import deque
 from collections.abc import Callable, Mapping
 
+from extender.cluster.api.connection import ApiConnection, ApiResponse
 from tests.clocks import Clock
 
 
-class Body:
+class Body(ApiResponse):
     """An answer in pieces: bytes, or an exception to raise; empty is the end."""
 
     def __init__(
@@ -19,7 +20,6 @@ class Body:
     ) -> None:
         """Reading a piece takes so many seconds of the clock."""
         self.status = status
-        self.retry_after: float | None = None
         self.closed = 0
         self._pieces = deque(pieces)
         self._clock, self._seconds = clock or Clock(), seconds
@@ -28,15 +28,16 @@ class Body:
     def has_more(self) -> bool:
         return bool(self._pieces)
 
+    @property
+    def retry_after(self) -> None:
+        return None
+
     def read_some(self, silence: float) -> bytes:
         self._clock.now += self._seconds
         piece = self._pieces.popleft() if self._pieces else b""
         if isinstance(piece, Exception):
             raise piece
         return piece
-
-    def read_all(self, silence: float, limit: int = 0) -> bytes:
-        return b"".join(iter(lambda: self.read_some(silence), b""))
 
     def close(self) -> None:
         self.closed += 1
@@ -46,7 +47,7 @@ def answer_of(status: int, document: object) -> Body:
     return Body(json.dumps(document).encode(), status=status)
 
 
-class Connection:
+class Connection(ApiConnection):
     """Answers each get and each patch with the next function's answer, and notes the question."""
 
     def __init__(
@@ -59,10 +60,15 @@ class Connection:
         self.credentials_read = 0
 
     def get(
-        self, path: str, query: Mapping[str, str], *, silence: float, connect: float = 0
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        silence: float,
+        connect: float = 0,
     ) -> Body:
         self.paths.append(path)
-        self.queries.append(query)
+        self.queries.append(query or {})
         return self._get()
 
     def merge_patch(self, path: str, body: bytes, *, silence: float) -> Body:

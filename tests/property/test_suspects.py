@@ -8,8 +8,7 @@ from typing import Any, Final, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.cluster.distrust import Distrust, Mode, SandboxFeed
-from extender.cluster.node_events import NodeEvent, NodeEvents
+from extender.cluster.distrust import Distrust, Mode, NodeEvent, NodeEvents, SandboxFeed
 from extender.model.names import NameRun
 from extender.model.objects import Node, Pod, RuntimeClass
 from extender.rules.class_nodes import Support

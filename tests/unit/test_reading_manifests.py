@@ -13,7 +13,6 @@ from extender.cluster.input_files import (
     MAX_FILE_BYTES,
     FileError,
     ManifestError,
-    check_file,
     manifest_files,
     read_file,
 )
@@ -160,8 +159,6 @@ def test_a_pipe_is_read_to_its_end_where_one_may_stand(tmp_path: Path) -> None:
     writer.join()
     with pytest.raises(FileError, match="is a pipe, expected a file"):
         read_file(pipe)
-    with pytest.raises(FileError, match="is a pipe, expected a file"):
-        check_file(pipe)
 
 
 def test_an_endless_pipe_is_read_up_to_its_limit() -> None:

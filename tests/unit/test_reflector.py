@@ -108,12 +108,6 @@ BOOKMARK = (
             [SilentError("no head")], ["watch@10", "watch@10"], Reason.SILENT, id="no answer"
         ),
         pytest.param(
-            [Body(b'{"type":"ADDED","object":{"x":"' + b"x" * 2**20, *[b"x" * 2**22] * 9)],
-            ["watch@10", "list"],
-            Reason.GARBAGE,
-            id="an event without end",
-        ),
-        pytest.param(
             [Body(RuntimeError("a bug"))],
             ["watch@10", "list"],
             Reason.EXCEPTION,

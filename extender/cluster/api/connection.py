@@ -10,6 +10,7 @@ import sys
 import termios
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -24,10 +25,7 @@ from urllib3.util.ssl_ import create_urllib3_context
 from extender import __version__
 from extender.cluster.api.config import ClusterConfig, CredentialsError, one_line
 from extender.cluster.api.objects import (
-    MAX_BODY_BYTES,
     PAGE_LIMIT,
-    Connection,
-    Response,
     page_of,
     status_of,
 )
@@ -63,10 +61,6 @@ class ResetError(ConnectionFaultError):
 
 class SilentError(ConnectionFaultError):
     """Nothing has arrived for too long."""
-
-
-class TooLargeError(ConnectionFaultError):
-    """The body is over MAX_BODY_BYTES."""
 
 
 class StatusError(ConnectionFaultError):
@@ -108,16 +102,9 @@ class ApiResponse:
                 self._sock.settimeout(silence)
             return self._response.read1(PIECE_BYTES)
 
-    def read_all(self, silence: float, limit: int = MAX_BODY_BYTES) -> bytes:
+    def read_all(self, silence: float) -> bytes:
         """The whole body. Raises ConnectionFaultError."""
-        pieces = []
-        left = limit
-        while piece := self.read_some(silence):
-            pieces.append(piece)
-            left -= len(piece)
-            if left < 0:
-                raise TooLargeError(f"a body of more than {limit} bytes")
-        return b"".join(pieces)
+        return b"".join(iter(partial(self.read_some, silence), b""))
 
     def close(self) -> None:
         with contextlib.suppress(Exception):  # it is thrown away
@@ -292,15 +279,17 @@ def _tracked_pools(
     return {"http": Pool, "https": SecurePool}
 
 
-def whole_body(response: Response, silence: float, limit: int = MAX_BODY_BYTES) -> bytes:
+def whole_body(response: ApiResponse, silence: float) -> bytes:
     """The body of a response, which is closed then. Raises ConnectionFaultError."""
     try:
-        return response.read_all(silence, limit)
+        return response.read_all(silence)
     finally:
         response.close()
 
 
-def fetched(connection: Connection, path: str, query: Mapping[str, str], silence: float) -> bytes:
+def fetched(
+    connection: ApiConnection, path: str, query: Mapping[str, str], silence: float
+) -> bytes:
     """The body of a 200; after a 401 asked for once more. Raises ConnectionFaultError."""
     response = connection.get(path, query, silence=silence)
     if response.status == HTTPStatus.UNAUTHORIZED:
@@ -315,7 +304,7 @@ def fetched(connection: Connection, path: str, query: Mapping[str, str], silence
 
 
 def listed(
-    connection: Connection, kind: Kind, query: Mapping[str, str], silence: float
+    connection: ApiConnection, kind: Kind, query: Mapping[str, str], silence: float
 ) -> Iterator[Raw]:
     """All objects of all pages. Raises ConnectionFaultError."""
     asked = {**query, "limit": str(PAGE_LIMIT)}

@@ -4,8 +4,7 @@ An object stays raw bytes until its kind's feed decodes the fields it needs.
 """
 
 import json
-from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,34 +17,6 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 #: Objects a page, as in client-go's pager: 500 nodes of 10 KB are 5 MB.
 PAGE_LIMIT: Final = 500
-
-#: A page of 500 objects of 1.5 MiB, the most that etcd keeps, is 750 MB.
-MAX_BODY_BYTES: Final = 2**30
-
-
-class Response(Protocol):
-    """An answer whose body is read piece by piece; see connection.ApiResponse."""
-
-    status: int
-
-    @property
-    def retry_after(self) -> float | None: ...
-    @property
-    def has_more(self) -> bool: ...
-    def read_some(self, silence: float) -> bytes: ...
-    def read_all(self, silence: float, limit: int = ...) -> bytes: ...
-    def close(self) -> None: ...
-
-
-class Connection(Protocol):
-    """One thread's connection to the API server; see connection.ApiConnection."""
-
-    def get(
-        self, path: str, query: Mapping[str, str], *, silence: float, connect: float = ...
-    ) -> Response: ...
-    def merge_patch(self, path: str, body: bytes, *, silence: float) -> Response: ...
-    def rejected(self) -> None: ...
-    def interrupt(self) -> None: ...
 
 
 class _Metadata(Struct, rename="camel"):
@@ -121,9 +92,6 @@ def is_older(new: int | None, held: int | None) -> bool:
     return new is not None and held is not None and new < held
 
 
-#: kube-apiserver refuses requests of 3 MiB: what is ten times as large is no event.
-MAX_EVENT_BYTES: Final = 32 * 2**20
-
 _EVENTS: Final = msgspec.json.Decoder(Event)
 _DOCUMENTS: Final = json.JSONDecoder()
 
@@ -154,8 +122,6 @@ class EventStream:
             complete, rest = _cut(rest)
             events += complete
         self._rest = rest
-        if len(rest) > MAX_EVENT_BYTES:
-            raise DecodeError(f"an event of more than {MAX_EVENT_BYTES} bytes")
         return events
 
 

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from extender.cluster.api.connection import (
     CONNECT_SECONDS,
+    ApiConnection,
+    ApiResponse,
     ConnectionFaultError,
     SilentError,
-    TooLargeError,
     UnreachableError,
 )
 from extender.cluster.api.list_watch import (
@@ -30,10 +31,8 @@ from extender.cluster.api.list_watch import (
     reason_of_status,
 )
 from extender.cluster.api.objects import (
-    Connection,
     Event,
     EventStream,
-    Response,
     bookmark_of,
     page_of,
     status_of,
@@ -46,8 +45,7 @@ from extender.verbs.metrics import Metrics
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: The body of an error is small and arrives at once.
-_STATUS_BYTES: Final = 2**20
+#: The body of an error arrives at once.
 _STATUS_SECONDS: Final = 5.0
 
 #: How long each request may stay without a byte.
@@ -151,7 +149,7 @@ class Reflector:
         self,
         kind: Kind,
         feed: Feed[Any],
-        connection: Connection,
+        connection: ApiConnection,
         list_watch: ListWatch,
         metrics: Metrics,
         *,
@@ -221,9 +219,9 @@ class Reflector:
         finally:
             response.close()
 
-    def _refused(self, response: Response) -> Ending:
+    def _refused(self, response: ApiResponse) -> Ending:
         try:
-            status = status_of(response.read_all(_STATUS_SECONDS, _STATUS_BYTES))
+            status = status_of(response.read_all(_STATUS_SECONDS))
         except ConnectionFaultError:
             status = status_of(b"")
         if response.status == 401:
@@ -235,10 +233,10 @@ class Reflector:
             response.retry_after,
         )
 
-    def _take_page(self, request: Request, response: Response) -> Ending | None:
+    def _take_page(self, request: Request, response: ApiResponse) -> Ending | None:
         try:
             page = page_of(response.read_all(LIST_SILENCE_SECONDS), self.kind.name)
-        except (DecodeError, TooLargeError) as error:
+        except DecodeError as error:
             return Ending(Reason.GARBAGE, str(error))
         except ConnectionFaultError as error:
             return Ending(_reason_of_fault(error), str(error))
@@ -268,7 +266,7 @@ class Reflector:
             },
         )
 
-    def _follow(self, request: Request, response: Response) -> Ending:
+    def _follow(self, request: Request, response: ApiResponse) -> Ending:
         self.contact.refusals = 0
         self.contact.heard()
         if request.step is Step.STREAM:
@@ -286,7 +284,7 @@ class Reflector:
         finally:
             self._feed.flush()
 
-    def _read(self, response: Response, watch: "_Watch") -> Ending:
+    def _read(self, response: ApiResponse, watch: "_Watch") -> Ending:
         while True:
             silence = SILENCE_SECONDS
             if self._list_watch.step is Step.STREAM:
