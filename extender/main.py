@@ -1,6 +1,5 @@
 """The command line: runtimeclass-extender COMMAND [flags], and the same as a kubectl plugin."""
 
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -10,7 +9,6 @@ import click
 
 from extender.cli import commands
 from extender.cli.commands import COMMANDS
-from extender.cli.environment import check_spelling
 from extender.cli.flags import PLUGIN, PROGRAM, Flags
 from extender.cli.streams import say, standard_streams, written_out
 from extender.model.errors import UsageError
@@ -75,11 +73,5 @@ def _run_words(program: str, words: Sequence[str]) -> int:
 
 def _before(flags: Flags) -> None:
     """Called before a command runs."""
-    if hasattr(flags, "manifests"):
-        check_spelling(os.environ, _variables)
-        if flags.verbose:
-            logs.configure("text", flags.verbose)
-
-
-def _variables() -> set[str]:
-    return {str(flag.envvar) for each in COMMANDS.values() for flag in each.load().flags()}
+    if getattr(flags, "verbose", 0):
+        logs.configure("text", flags.verbose)

@@ -19,7 +19,6 @@ from extender.kubernetes.namespaces import DEFAULT_ANNOTATION, NO_DEFAULT
 from extender.kubernetes.pods import NO_METADATA, RawPodStatus
 from extender.kubernetes.workloads import RawWorkload, template_of
 from extender.model.objects import MARK, RuntimeClass
-from extender.model.reasons import shown
 
 #: How much of the mark a pod requests and is limited to: extended resources are whole numbers.
 AMOUNT: Final = "1"
@@ -45,13 +44,6 @@ def mark(pod: ReviewedPod) -> list[Operation]:
 
 #: On a RuntimeClass: the default of the cluster.
 IS_DEFAULT_ANNOTATION: Final = "runtimeclass-extender/is-default-class"
-
-
-def origin_of_default(namespace: str, of_namespace: str) -> str:
-    """Where the class that a pod was given by default comes from, for a person who looks for it."""
-    if of_namespace:
-        return f'annotation {DEFAULT_ANNOTATION} of namespace "{shown(namespace)}"'
-    return f"annotation {IS_DEFAULT_ANNOTATION} of the RuntimeClass"
 
 
 def is_default(runtime_class: RuntimeClass) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 from extender.admission.merging import TooManyTermsError, joined_terms, surviving
 from extender.admission.reviewed_pod import MIRROR_ANNOTATION, OS_LABEL, ReviewedPod
 from extender.explain.explanation import explain
+from extender.explain.own_checks import Question
 from extender.explain.requirements import normal
 from extender.kubernetes.class_annotations import ISOLATION_ANNOTATION, ISOLATION_LEVELS
 from extender.kubernetes.explained_pods import explained_pod
@@ -19,7 +20,7 @@ from extender.model.pod_needs import untimed
 from extender.model.reasons import shown
 from extender.rules.node_checks import Policy, unsupported_reason
 from extender.rules.node_selector import missing_labels
-from extender.rules.pools import Candidates, nodes_of
+from extender.rules.pools import nodes_of
 from extender.rules.resource_fit import amounts_in_billionths
 from extender.rules.snapshot import Snapshot
 
@@ -63,19 +64,14 @@ def fit(
     """
     classes = snapshot.runtime_classes
     bare = _without_class(pod, classes.get(pod.runtime_class_name))
-    candidates = nodes_of(snapshot)
-    found = [
-        _judge(bare, each, candidates, policy, rules, isolation, effort)
-        for each in classes.values()
-    ]
+    asked = Question(bare, None, nodes_of(snapshot), policy)
+    found = [_judge(asked, each, rules, isolation, effort) for each in classes.values()]
     return sorted(found, key=_rank)
 
 
 def _judge(
-    pod: Pod,
+    asked: Question,
     runtime_class: RuntimeClass,
-    candidates: Candidates,
-    policy: Policy,
     rules: NamespaceRules | None,
     isolation: str,
     effort: Effort | None,
@@ -87,18 +83,19 @@ def _judge(
     if isolation and ISOLATION_LEVELS.index(has) < ISOLATION_LEVELS.index(isolation):
         said = f"isolation {has}" if runtime_class.isolation else "no isolation declared"
         return Fit(runtime_class, reason=f"{said}, {isolation} is asked for")
-    unsupported = unsupported_reason(pod.uses, runtime_class)
+    unsupported = unsupported_reason(asked.pod.uses, runtime_class)
     if unsupported is not None:
         return Fit(runtime_class, reason=unsupported.text)
     try:
-        admitted = as_admitted(pod, runtime_class)
+        admitted = as_admitted(asked.pod, runtime_class)
     except TooManyTermsError as error:
         return Fit(runtime_class, reason=f"the terms of class and pod together have {error}")
-    explanation = explain(admitted, runtime_class, candidates, policy, effort=effort)
+    with_class = replace(asked, pod=admitted, runtime_class=runtime_class)
+    explanation = explain(with_class, effort=effort)
     if not explanation.feasible:
         return Fit(runtime_class, reason=explanation.summary.rstrip("."))
     system = dict(runtime_class.node_selector).get(OS_LABEL, LINUX)
-    other = "" if system == _system_of(pod) else system
+    other = "" if system == _system_of(asked.pod) else system
     return Fit(runtime_class, explanation.feasible, other_system=other)
 
 
@@ -111,8 +108,8 @@ def _system_of(pod: Pod) -> str:
 
 def as_admitted(pod: Pod, runtime_class: RuntimeClass) -> Pod:
     """The pod as admission makes it; a conflict stays one. Raises TooManyTermsError."""
-    own = pod.tolerations
-    both = (*own, *map(untimed, runtime_class.tolerations))
+    own, of_class = pod.tolerations, tuple(map(untimed, runtime_class.tolerations))
+    both = (*own, *of_class)
     terms = joined_terms(pod.node_affinity, runtime_class.rules)
     overhead, resources = runtime_class.overhead, pod.resources
     if resources is not None:
@@ -121,7 +118,7 @@ def as_admitted(pod: Pod, runtime_class: RuntimeClass) -> Pod:
         pod,
         runtime_class_name=runtime_class.name,
         node_selector={**dict(runtime_class.node_selector), **pod.node_selector},
-        tolerations=tuple(both[place] for place in surviving(own, both[len(own) :])),
+        tolerations=tuple(both[place] for place in surviving(own, of_class)),
         node_affinity=pod.node_affinity if terms is None else terms,
         overhead=overhead,
         resources=resources,

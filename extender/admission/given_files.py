@@ -10,22 +10,17 @@ import click
 
 from extender.admission.defaults import EXEMPT_NAMESPACES, subject_of
 from extender.admission.review import RulesOfNamespaces
-from extender.cli.cluster_state import ClusterState, has_cluster, load_cluster, state_of
+from extender.cli.cluster_state import ClusterState, has_cluster, if_allowed, load_cluster, state_of
 from extender.cli.flags import PLUGIN, Flags, argument, boolean, flag
-from extender.cli.output import showing
 from extender.cli.streams import warn
 from extender.cluster import input_files
 from extender.cluster.file_objects import FileObject, GivenFile, read_objects
 from extender.cluster.manifest_objects import Manifests, take_document
-from extender.cluster.reading_once import ForbiddenError
 from extender.kubernetes.decoder import NULL, DecodeError, decode, in_a_file
 from extender.kubernetes.namespaces import NamespaceRules, rules_of
 from extender.kubernetes.workloads import KINDS, TEMPLATE_PATHS, RawWorkload, Template, template_of
 from extender.model.errors import UsageError
 from extender.model.objects import Namespace
-
-#: Bytes of all files together: they are held until the last finding has its line.
-MAX_GIVEN_BYTES: Final = 256 * 2**20
 
 
 def file_flags(help: str) -> list[click.Parameter]:
@@ -39,34 +34,22 @@ def file_flags(help: str) -> list[click.Parameter]:
     ]
 
 
-def read_given(
-    names: Sequence[str], *, recursive: bool, limit: int = MAX_GIVEN_BYTES
-) -> list[GivenFile]:
-    """All files, of `limit` bytes together. Raises UsageError, also where none has an object."""
+def read_given(names: Sequence[str], *, recursive: bool) -> list[GivenFile]:
+    """Raises UsageError, also where no file has an object."""
     if names.count(input_files.STDIN) > 1:
         raise UsageError("-f -: standard input can be read once only")
-    documents, left = 0, limit
-    files: list[GivenFile] = []
-
-    def count() -> None:
-        nonlocal documents
-        documents += 1
-
-    with showing(lambda: f"{documents:,} documents read"):
-        for file in (file for name in names for file in _files(name, recursive)):
-            text = _text(file, left)
-            left -= len(text)
-            files.append(read_objects(file, text, count))
-    if not documents:
+    found = (file for name in names for file in _files(name, recursive))
+    files = [read_objects(file, _text(file)) for file in found]
+    if not any(file.objects for file in files):
         raise UsageError(f"-f {names[0]}: holds no object: there is nothing to do")
     return files
 
 
-def _text(file: str, limit: int) -> bytes:
+def _text(file: str) -> bytes:
     if file == input_files.STDIN:
-        return input_files.read_stdin(limit)
+        return input_files.read_stdin()
     try:
-        return input_files.read_file(file, limit, pipes=True)
+        return input_files.read_file(file, pipes=True)
     except input_files.FileError as error:
         raise UsageError(f"-f {file}: {error}") from None
 
@@ -104,6 +87,19 @@ class Surroundings:
     rules: RulesOfNamespaces
 
 
+def brought_by(files: Iterable[GivenFile]) -> Manifests:
+    """The classes, nodes and namespaces of files. Raises UsageError."""
+    brought = Manifests()
+    for file in files:
+        try:
+            for each in file.objects:
+                if SURROUNDINGS.get(each.kind) == each.group:
+                    take_document(each.raw, brought)
+        except (input_files.ManifestError, DecodeError) as error:
+            raise UsageError(f"{file.name}: {error}") from None
+    return brought
+
+
 def surroundings_of(
     program: str,
     flags: Flags,
@@ -113,14 +109,7 @@ def surroundings_of(
     rules: bool = True,
 ) -> Surroundings:
     """The cluster with what the files bring, or that alone without one. Raises UsageError."""
-    brought = Manifests()
-    for file in files:
-        try:
-            for each in file.objects:
-                if SURROUNDINGS.get(each.kind) == each.group:
-                    take_document(each.raw, brought)
-        except (input_files.ManifestError, DecodeError) as error:
-            raise UsageError(f"{file.name}: {error}") from None
+    brought = brought_by(files)
     if (brought.runtime_classes or brought.nodes) and not has_cluster(flags):
         state = state_of(brought)
         for warning in brought.warnings:
@@ -128,21 +117,15 @@ def surroundings_of(
     else:
         state = load_cluster(program, flags, nodes=nodes, brought=brought)
     of_nobody = state.namespace if program.startswith(PLUGIN) else "default"
-    found = _namespaces(program, state, brought) if rules else {}
+    found: Mapping[str, Namespace] = {}
+    if rules:
+        there = if_allowed(program, "what namespaces allow", state.inventory.namespaces)
+        found = {} if there is None else {**there, **brought.namespaces}
 
     def rules_of_namespace(name: str) -> NamespaceRules:
         return rules_of(name, found[name].annotations if name in found else {})
 
     return Surroundings(state, flags.namespace or of_nobody, rules_of_namespace)
-
-
-def _namespaces(program: str, state: ClusterState, brought: Manifests) -> Mapping[str, Namespace]:
-    """None of them, with a warning, where they may not be listed."""
-    try:
-        return {**state.inventory.namespaces(), **brought.namespaces}
-    except ForbiddenError as error:
-        warn(program, f"left out what namespaces allow: {error}")
-        return {}
 
 
 def template_in(each: FileObject, namespace: str) -> Template | None:

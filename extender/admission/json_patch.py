@@ -1,18 +1,17 @@
-"""Changes → JSON Patch (RFC 6902), as small as possible, and correct for null and absent fields.
+"""Changes of a pod as JSON Patch (RFC 6902), small, and correct for null and absent fields.
 
 "add" to a member of an object replaces what is there, null included, so that it is right whether
 the field is absent, null or empty.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec import Raw
 
-from extender.admission.merging import Changes, MergedTolerations, Terms
-from extender.admission.reviewed_pod import ReviewedPod
 from extender.model.objects import SelectorRequirement, SelectorTerm
-from extender.model.pod_needs import fields_of
+from extender.model.pod_needs import Toleration, fields_of
 
 #: The last key of a path that stands for the place behind a list.
 APPEND: Final = "-"
@@ -24,26 +23,6 @@ Path = tuple[str, ...]
 Operation = tuple[Path, object]
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-
-
-def patch(pod: ReviewedPod, changes: Changes) -> list[Operation]:
-    """The operations that make the changes; empty when there are none. Raises DecodeError."""
-    operations: list[Operation] = []
-    if changes.runtime_class_name is not None:
-        operations.append((("spec", "runtimeClassName"), changes.runtime_class_name))
-    if changes.overhead is not None:
-        operations.append((("spec", "overhead"), changes.overhead))
-    if changes.node_selector:
-        path = ("spec", "nodeSelector")
-        if pod.node_selector() is None:
-            operations.append((path, changes.node_selector))
-        else:
-            operations += (((*path, key), each) for key, each in changes.node_selector.items())
-    if changes.tolerations is not None:
-        operations += _tolerations(pod, changes.tolerations)
-    if changes.terms is not None:
-        operations.append(_required_terms(pod, changes.terms))
-    return operations
 
 
 def encode_patch(operations: Sequence[Operation]) -> bytes:
@@ -70,13 +49,40 @@ def apply(document: Json, operations: Sequence[Operation]) -> None:
             found[last] = plain
 
 
-def _required_terms(pod: ReviewedPod, terms: Terms) -> Operation:
-    """The affinity is made as far as it is not there; what else stands in it is left alone."""
-    affinity, of_nodes = pod.affinity()
-    required: object = {"nodeSelectorTerms": [_term(each) for each in terms]}
+def added_labels(
+    own: Mapping[str, str] | None, wanted: Iterable[tuple[str, str]]
+) -> list[Operation]:
+    """What a pod's nodeSelector lacks; own is None where it has none."""
+    path = ("spec", "nodeSelector")
+    lacking = {key: value for key, value in wanted if key not in (own or {})}
+    if own is None:
+        return [(path, lacking)] if lacking else []
+    return [((*path, key), value) for key, value in lacking.items()]
+
+
+def merged_tolerations(
+    own: Sequence[Raw], of_class: Sequence[Toleration], stay: Sequence[int]
+) -> list[Operation]:
+    """stay: the indexes, in both lists together, of those that the pod is to have."""
+    path, count = ("spec", "tolerations"), len(own)
+    kept = [own[place] for place in stay if place < count]
+    added = [fields_of(of_class[place - count]) for place in stay if place >= count]
+    if own and len(kept) == count:
+        return [((*path, APPEND), item) for item in added]
+    return [(path, [*kept, *added])]
+
+
+def required_terms(
+    there: tuple[Mapping[str, Raw], Mapping[str, Raw]], terms: Iterable[SelectorTerm]
+) -> Operation:
+    """The affinity is made as far as it is not there; what else stands in it is left alone.
+
+    there: the fields of the pod's affinity and of its nodeAffinity.
+    """
+    required: object = {"nodeSelectorTerms": list(map(_term, terms))}
     path = ["spec", "affinity", "nodeAffinity", REQUIRED]
-    for there in (of_nodes, affinity):
-        if not there:
+    for fields in reversed(there):
+        if not fields:
             required = {path.pop(): required}
     return tuple(path), required
 
@@ -89,12 +95,3 @@ def _term(term: SelectorTerm) -> dict[str, list[dict[str, object]]]:
 def _requirement(each: SelectorRequirement) -> dict[str, object]:
     fields: dict[str, object] = {"key": each.key, "operator": each.operator}
     return {**fields, "values": list(each.values)} if each.values else fields
-
-
-def _tolerations(pod: ReviewedPod, merged: MergedTolerations) -> list[Operation]:
-    path = ("spec", "tolerations")
-    added = [fields_of(each) for each in merged.added]
-    items = pod.toleration_items()
-    if items and len(merged.kept) == len(items):
-        return [((*path, APPEND), item) for item in added]
-    return [(path, [*(items[place] for place in merged.kept), *added])]

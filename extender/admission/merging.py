@@ -7,17 +7,22 @@ validateOverhead, in this order and with its texts.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence, Set
 from enum import StrEnum
+from itertools import chain
 from typing import Final
 
+from extender.admission.json_patch import (
+    Operation,
+    added_labels,
+    merged_tolerations,
+    required_terms,
+)
 from extender.admission.reviewed_pod import ReviewedPod
-from extender.kubernetes.class_annotations import PREFIX, TERMS, UNSUPPORTED
+from extender.kubernetes.class_annotations import PREFIX, TERMS
 from extender.kubernetes.quantity import same_amounts
 from extender.model.objects import (
     NO_EXECUTE,
-    NOTHING,
     ClassRules,
     NodeRequirement,
     RuntimeClass,
@@ -27,15 +32,11 @@ from extender.model.objects import (
 )
 from extender.model.pod_needs import Toleration
 from extender.model.reasons import shown
-from extender.rules.node_checks import unsupported_words
 from extender.rules.node_selector import conflicting_key
 from extender.rules.node_shape import readable_terms, requirements_in
 
 _EXISTS: Final = "Exists"
 _EQUAL: Final = "Equal"
-
-#: Of tolerations that differ in seconds only, the two that last longest stay: one may be itself.
-_BEST: Final = 2
 
 
 def covers(one: Toleration, other: Toleration) -> bool:
@@ -63,59 +64,26 @@ def _reach(toleration: Toleration) -> float:
     return math.inf if toleration.seconds is None else toleration.seconds
 
 
-class _Covering:
-    """Tolerations by what they cover. Owned by one call of `surviving`."""
-
-    def __init__(self) -> None:
-        #: By key, effect, operator, and the value where the operator compares it.
-        self._groups: dict[tuple[str, str, str, str], list[Toleration]] = {}
-
-    def add(self, toleration: Toleration) -> None:
-        key, operator, value, effect, _ = toleration
-        group = (key, effect, operator, "" if operator == _EXISTS else value)
-        best = self._groups.setdefault(group, [])
-        if toleration not in best:
-            best.append(toleration)
-            best.sort(key=_reach, reverse=True)
-            del best[_BEST:]
-
-    def has_other_that_covers(self, toleration: Toleration) -> bool:
-        """Whether a toleration that is not equal to this one covers it."""
-        key, _, value, effect, _ = toleration
-        return any(
-            candidate != toleration and covers(candidate, toleration)
-            for of_effect in {effect, ""}
-            for group in (
-                (key, of_effect, _EXISTS, ""),
-                ("", of_effect, _EXISTS, ""),
-                (key, of_effect, _EQUAL, value),
-                (key, of_effect, "", value),
-            )
-            for candidate in self._groups.get(group, ())
-        )
+#: Of more tolerations those of the pod all stay: each is compared with each.
+MAX_COMPARED: Final = 1_000
 
 
-def surviving(of_pod: Iterable[Toleration], of_class: Iterable[Toleration]) -> list[int]:
+def surviving(of_pod: Sequence[Toleration], of_class: Sequence[Toleration]) -> list[int]:
     """The indexes, in the pod's list followed by the class's, of the tolerations that stay.
 
     A toleration is dropped when a later one that is not equal to it covers it, or an earlier one
     that stays.
     """
-    tolerations = [*of_pod, *of_class]
-    later = _Covering()
-    stays = bytearray(len(tolerations))
-    for place in reversed(range(len(tolerations))):
-        stays[place] = not later.has_other_that_covers(tolerations[place])
-        later.add(tolerations[place])
-    kept = _Covering()
-    seen: set[Toleration] = set()
-    places = []
-    for place, toleration in enumerate(tolerations):
-        if stays[place] and toleration not in seen and not kept.has_other_that_covers(toleration):
-            seen.add(toleration)
-            kept.add(toleration)
-            places.append(place)
-    return places
+    both = [*of_pod, *of_class]
+    first = 0 if len(both) <= MAX_COMPARED else len(of_pod)
+    kept = [*range(first)]
+    for place in range(first, len(both)):
+        one = both[place]
+        earlier = (both[each] for each in kept)
+        later = (other for other in both[place + 1 :] if other != one)
+        if not any(covers(other, one) for other in chain(earlier, later)):
+            kept.append(place)
+    return kept
 
 
 #: The limits of a joined pod: its requirements, and the characters of their keys and values. A Pod
@@ -214,28 +182,6 @@ class Merge(StrEnum):
     TOLERATIONS = "tolerations"
 
 
-@dataclass(frozen=True, slots=True)
-class MergedTolerations:
-    """`kept` are indexes into the pod's list, in order; `added` are the class's, after them."""
-
-    kept: Sequence[int]
-    added: Sequence[Toleration]
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """The changes to a pod; what is None or empty stays as it is.
-
-    node_selector holds the entries the pod lacks, terms all of the pod's required node affinity.
-    """
-
-    runtime_class_name: str | None = None
-    overhead: Mapping[str, str] | None = None
-    node_selector: Mapping[str, str] = field(default_factory=lambda: NOTHING)
-    tolerations: MergedTolerations | None = None
-    terms: Terms | None = None
-
-
 def not_found(name: str) -> str:
     if not name:
         # The plugin looks it up at the API server, which says so.
@@ -243,60 +189,51 @@ def not_found(name: str) -> str:
     return f'{REJECTED}RuntimeClass "{shown(name)}" not found'
 
 
-def mutate(pod: ReviewedPod, runtime_class: RuntimeClass, merge: Merge) -> Changes | str:
+def mutate(pod: ReviewedPod, runtime_class: RuntimeClass, merge: Merge) -> list[Operation] | str:
     """The changes that a pod needs for its class, or why it is refused. Raises DecodeError."""
-    overhead = None
-    if runtime_class.has_overhead:
-        of_pod = pod.overhead()
-        if of_pod and not same_amounts(of_pod, runtime_class.overhead):
-            return _OVERHEAD_DIFFERS
-        if not of_pod and runtime_class.overhead:
-            overhead = dict(runtime_class.overhead)
-    if not runtime_class.has_scheduling and runtime_class.rules is None:
-        return Changes(overhead=overhead)
-    of_pod_selector = pod.node_selector() or {}
-    conflict = conflicting_key(of_pod_selector, runtime_class.node_selector)
+    scheduling = _scheduling(pod, runtime_class, merge)
+    if not runtime_class.has_overhead:
+        return scheduling
+    overhead = pod.overhead()
+    if overhead and not same_amounts(overhead, runtime_class.overhead):
+        return _OVERHEAD_DIFFERS
+    if overhead or not runtime_class.overhead or isinstance(scheduling, str):
+        return scheduling
+    return [(("spec", "overhead"), dict(runtime_class.overhead)), *scheduling]
+
+
+def _scheduling(
+    pod: ReviewedPod, runtime_class: RuntimeClass, merge: Merge
+) -> list[Operation] | str:
+    operations: list[Operation] = []
+    rules, about = runtime_class.rules, f'{REJECTED}RuntimeClass "{runtime_class.name}"'
+    if not runtime_class.has_scheduling and rules is None:
+        return operations
+    selector = pod.node_selector()
+    conflict = conflicting_key(selector or {}, runtime_class.node_selector)
     if conflict is not None:
-        key, own, wanted = conflict
+        key, has, wanted = conflict
         return (
             f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted};"
-            f" pod.spec.nodeSelector[{key}] = {shown(own)}"
+            f" pod.spec.nodeSelector[{key}] = {shown(has)}"
         )
-    node_selector = NOTHING
-    terms: Terms | str | None = None
+    terms = None
     if merge is Merge.ALL or pod.spreads_hard_by_node_affinity():
-        node_selector = {
-            key: value for key, value in runtime_class.node_selector if key not in of_pod_selector
-        }
-        terms = _terms(pod, runtime_class)
-    if isinstance(terms, str):
-        return terms
-    tolerations = _merged(pod, runtime_class) if runtime_class.has_scheduling else None
-    return Changes(
-        overhead=overhead, node_selector=node_selector, tolerations=tolerations, terms=terms
-    )
-
-
-def _terms(pod: ReviewedPod, runtime_class: RuntimeClass) -> Terms | str | None:
-    """All of the pod's terms with the class's, or why it is refused; None: as they are."""
-    rules, about = runtime_class.rules, f'{REJECTED}RuntimeClass "{runtime_class.name}"'
-    if rules is None:
-        return None
-    if rules.has_fault(TERMS):
-        return f"{about}: annotation {PREFIX}{TERMS} can't be read"
-    try:
-        return joined_terms(pod.required_terms(), rules)
-    except TooManyTermsError as error:
-        return f"{about}: its {TERMS} and the pod's node affinity make {error}"
-
-
-def unsupported(uses: frozenset[str], runtime_class: RuntimeClass) -> Sequence[str]:
-    """What the pod uses and the class says that its pods can't, a text each."""
-    name, rules = f'RuntimeClass "{runtime_class.name}"', runtime_class.rules
-    if rules is not None and rules.has_fault(UNSUPPORTED):
-        return [f"{name}: annotation {PREFIX}{UNSUPPORTED} can't be read"]
-    words = unsupported_words(uses, runtime_class)
-    return [f"{name}: {shown(word)} is unsupported" for word in words]
+        if rules is not None and rules.has_fault(TERMS):
+            return f"{about}: annotation {PREFIX}{TERMS} can't be read"
+        operations += added_labels(selector, runtime_class.node_selector)
+        try:
+            terms = joined_terms(pod.required_terms(), rules)
+        except TooManyTermsError as error:
+            return f"{about}: its {TERMS} and the pod's node affinity make {error}"
+    if runtime_class.has_scheduling:
+        own, of_class = pod.tolerations() or [], runtime_class.tolerations
+        stay, both = surviving(own, of_class), [*own, *of_class]
+        if [both[place] for place in stay] != own:
+            operations += merged_tolerations(pod.toleration_items(), of_class, stay)
+    if terms is not None:
+        operations.append(required_terms(pod.affinity(), terms))
+    return operations
 
 
 def validate(pod: ReviewedPod, runtime_class: RuntimeClass | None) -> str:
@@ -306,14 +243,3 @@ def validate(pod: ReviewedPod, runtime_class: RuntimeClass | None) -> str:
         equal = same_amounts(overhead or {}, runtime_class.overhead)
         return "" if equal else _OVERHEAD_DIFFERS
     return "" if overhead is None else _OVERHEAD_ALONE
-
-
-def _merged(pod: ReviewedPod, runtime_class: RuntimeClass) -> MergedTolerations | None:
-    """None when the pod's list needs no change."""
-    of_pod = pod.tolerations() or []
-    of_class = runtime_class.tolerations
-    places = surviving(of_pod, of_class)
-    if places == list(range(len(of_pod))):
-        return None
-    kept = [place for place in places if place < len(of_pod)]
-    return MergedTolerations(kept, [of_class[place - len(of_pod)] for place in places[len(kept) :]])

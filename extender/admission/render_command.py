@@ -13,9 +13,9 @@ from extender.admission.given_files import (
 )
 from extender.admission.merging import Merge
 from extender.admission.review import Reviewer
-from extender.cli.commands import cluster_flags, namespace_flag
-from extender.cli.flags import Command, Flag, Flags, boolean, choice
-from extender.cli.output import json_text, showing
+from extender.cli.commands import cluster_flags
+from extender.cli.flags import Command, Flag, Flags, boolean, choice, flag
+from extender.cli.output import json_text
 from extender.cli.streams import say, write_out
 from extender.cluster.file_objects import FileObject, GivenFile
 from extender.cluster.manifest_objects import FieldPath
@@ -26,9 +26,6 @@ from extender.kubernetes.yaml_documents import yaml_text
 from extender.model.errors import UsageError
 from extender.model.reasons import printable
 
-#: Bytes of all files: their values and texts are held at the same time.
-MAX_RENDERED_BYTES: Final = 32 * 2**20
-
 Json = dict[str, Any]
 
 
@@ -38,7 +35,7 @@ def _render(program: str, flags: Flags) -> int:
     names = [*flags.filename, *flags.more]
     if not names:
         raise UsageError("-f FILE is needed; - is standard input")
-    files = read_given(names, recursive=flags.recursive, limit=MAX_RENDERED_BYTES)
+    files = read_given(names, recursive=flags.recursive)
     asks_namespaces = flags.default_class or flags.fit
     around = surroundings_of(program, flags, files, nodes=flags.fit, rules=asks_namespaces)
     reviewer = Reviewer(
@@ -48,9 +45,7 @@ def _render(program: str, flags: Flags) -> int:
         fits=flags.fit,
         gives_default=flags.default_class,
     )
-    rendered: list[tuple[list[Json], list[str], bool]] = []
-    with showing(lambda: f"{len(rendered):,} of {len(files):,} files rendered"):
-        rendered.extend(_rendered(file, reviewer, around.namespace) for file in files)
+    rendered = [_rendered(file, reviewer, around.namespace) for file in files]
     documents = [document for found, _, _ in rendered for document in found]
     for text in (text for _, texts, _ in rendered for text in texts):
         say(f"{program}: {printable(text)}")
@@ -132,7 +127,7 @@ RENDER: Final = Command(
         choice(
             "-o, --output", "output format (default: that of the files)", values=("yaml", "json")
         ),
-        namespace_flag("namespace of objects that name none"),
+        flag("-n, --namespace NAME", "namespace of objects that name none"),
         *merging_flags(),
         boolean(
             "--fit", "give pods that ask for an isolation by annotation the class that fits best"

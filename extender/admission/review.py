@@ -13,29 +13,24 @@ import msgspec
 from msgspec import Raw, Struct
 
 from extender.admission.defaults import (
+    IS_DEFAULT_ANNOTATION,
     cluster_default,
     mark,
-    origin_of_default,
     takes_default,
 )
 from extender.admission.fit import Given, asked_isolation, fitted_class
 from extender.admission.json_patch import Operation as PatchOperation
-from extender.admission.json_patch import apply, encode_patch, patch
-from extender.admission.merging import (
-    REJECTED,
-    Merge,
-    mutate,
-    not_found,
-    unsupported,
-    validate,
-)
+from extender.admission.json_patch import apply, encode_patch
+from extender.admission.merging import REJECTED, Merge, mutate, not_found, validate
 from extender.admission.reviewed_pod import ReviewedPod
-from extender.kubernetes.class_annotations import UNSUPPORTED
+from extender.kubernetes.class_annotations import PREFIX, UNSUPPORTED
 from extender.kubernetes.decoder import NULL, DecodeError
 from extender.kubernetes.explained_pods import uses_in
-from extender.kubernetes.namespaces import NamespaceRules
+from extender.kubernetes.namespaces import DEFAULT_ANNOTATION, NamespaceRules
 from extender.model.errors import UndecidedError, not_synced
 from extender.model.objects import MARK, RuntimeClass
+from extender.model.reasons import shown
+from extender.rules.node_checks import unsupported_words
 from extender.rules.snapshot import RuntimeClassLookup, SnapshotSource, find_class, no_lookup
 
 Json = dict[str, Any]
@@ -66,12 +61,6 @@ class AdmissionRequest(Struct, rename="camel"):
             and (resource is None or (not resource.group and resource.resource == "pods"))
             and (kind is None or (not kind.group and kind.kind == "Pod"))
         )
-
-    @property
-    def updates_class(self) -> bool:
-        kind = self.kind or _Kind()
-        is_class = (kind.group, kind.kind) == ("node.k8s.io", "RuntimeClass")
-        return self.operation == "UPDATE" and not self.sub_resource and is_class
 
 
 #: A pod that bypassed the mutating webhook is admitted all the same.
@@ -143,7 +132,6 @@ class Reviewer:
     isolation by annotation gets the best class of it, for which the source must have nodes.
     gives_default: pods that ask for nothing get the default class of their namespace, and with
     gives_cluster_default that of the cluster where the namespace says nothing.
-    warns_of_impact: the warnings about a RuntimeClass that is updated.
     """
 
     source: SnapshotSource
@@ -155,16 +143,12 @@ class Reviewer:
     fits: bool = False
     gives_default: bool = True
     gives_cluster_default: bool = True
-    warns_of_impact: Callable[[Raw], tuple[str, ...]] | None = None
 
     def review(self, operation: Operation, asked: AdmissionRequest) -> Answer:
         """The answer to a review, whatever it contains; may wait for the API server."""
-        warns = self.warns_of_impact if asked.updates_class else None
-        if not (asked.creates_pod or warns):
+        if not asked.creates_pod:
             return Answer(Outcome.SKIPPED)
         try:
-            if warns:
-                return Answer(Outcome.ALLOWED, warnings=warns(asked.object))
             pod = ReviewedPod(asked.object)
             if operation is Operation.MUTATE:
                 return self._mutate(pod, asked.namespace or "")
@@ -215,8 +199,8 @@ class Reviewer:
             if isinstance(changes, str):
                 refusal = changes
             else:
-                given_name = given.name if given else None
-                operations = patch(pod, replace(changes, runtime_class_name=given_name))
+                named = [(("spec", "runtimeClassName"), given.name)] if given else []
+                operations = [*named, *changes]
         if refusal and given is not None and name:
             # The author of the pod may never have heard of the class.
             refusal = f"{refusal} ({given.origin})"
@@ -241,12 +225,16 @@ class Reviewer:
         return f"{REJECTED}{texts}" if texts else ""
 
     def _unsupported(self, pod: ReviewedPod, runtime_class: RuntimeClass | None) -> tuple[str, ...]:
+        """What the pod uses and the class says that its pods can't, a text each."""
         if runtime_class is None or runtime_class.rules is None:
             return ()
-        rules = runtime_class.rules
-        if not (rules.unsupported or rules.has_fault(UNSUPPORTED)):
+        about = f'RuntimeClass "{runtime_class.name}"'
+        if runtime_class.rules.has_fault(UNSUPPORTED):
+            return (f"{about}: annotation {PREFIX}{UNSUPPORTED} can't be read",)
+        if not runtime_class.rules.unsupported:
             return ()
-        return tuple(unsupported(uses_in(pod.raw), runtime_class))
+        words = unsupported_words(uses_in(pod.raw), runtime_class)
+        return tuple(f"{about}: {shown(word)} is unsupported" for word in words)
 
     def _validate(self, pod: ReviewedPod) -> Answer:
         name = pod.runtime_class_name
@@ -283,8 +271,8 @@ class Reviewer:
         if self.namespace_rules is None or not takes_default(pod):
             return None
         rules = self.namespace_rules(namespace)
-        origin = origin_of_default(namespace, rules.default)
         if rules.names_default:
+            origin = f'annotation {DEFAULT_ANNOTATION} of namespace "{shown(namespace)}"'
             return Given(rules.default, origin, rules.refusal(rules.default))
         if rules.default or not self.gives_cluster_default:
             return None
@@ -295,6 +283,7 @@ class Reviewer:
         if default is None:
             return None
         name, warnings = default
+        origin = f"annotation {IS_DEFAULT_ANNOTATION} of the RuntimeClass"
         return Given(name, origin, rules.refusal(name), tuple(warnings))
 
 

@@ -29,7 +29,6 @@ WINDOWS: Final = "windows"
 
 
 class _Spec(RawPodSpec, rename="camel"):
-    #: Half a million of them fit into a pod, so they are read one by one.
     tolerations: Raw = NULL  # type: ignore[assignment]
     topology_spread_constraints: Raw = NULL
 
@@ -85,11 +84,7 @@ class ReviewedPod:
         raw = nullable(
             self._spec.tolerations, list[RawTimedToleration | None], "Pod.spec.tolerations"
         )
-        if raw is None:
-            return None
-        # Equal tolerations share one object, since half a million of them fit into a pod.
-        known: dict[Toleration, Toleration] = {}
-        return [known.setdefault(each, each) for each in timed_tolerations_of(raw)]
+        return None if raw is None else [*timed_tolerations_of(raw)]
 
     def toleration_items(self) -> list[Raw]:
         """The tolerations byte for byte as they came, in the same order."""

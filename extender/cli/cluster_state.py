@@ -1,12 +1,11 @@
 """The state of the cluster, read once: from manifests, or from an API server in pages."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Final
+from typing import TypeVar
 
 from extender.cli.commands import source_of
 from extender.cli.flags import Flags
-from extender.cli.output import showing
 from extender.cli.streams import warn
 from extender.cluster.api.config import ClusterConfig, ConfigError
 from extender.cluster.manifest_objects import Manifests, Uses, load_manifests
@@ -18,6 +17,7 @@ from extender.cluster.reading_once import (
 )
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.kubernetes.kinds import NAMESPACES, NODES, PODS, RUNTIME_CLASSES
+from extender.kubernetes.versions import Version
 from extender.kubernetes.workloads import WORKLOADS
 from extender.model.errors import UsageError
 from extender.model.objects import Node, RuntimeClass
@@ -25,8 +25,7 @@ from extender.model.reasons import shown
 from extender.model.similar import did_you_mean
 from extender.rules.snapshot import Snapshot
 
-#: The length of a message's list of existing classes.
-_MAX_NAMES: Final = 1000
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,21 @@ class ClusterState:
         if name in classes:
             return classes[name]
         there_are = ", ".join(map(shown, sorted(classes))) or "none"
-        near = did_you_mean(name, classes) or f"; there are: {there_are[:_MAX_NAMES]}"
+        near = did_you_mean(name, classes) or f"; there are: {there_are[:1000]}"
         raise UsageError(f'RuntimeClass "{shown(name)}" not found{near}')
+
+    def version(self, given: Version | None) -> Version | None:
+        """Of kube-scheduler: as given, else the API server's; None where it is not known."""
+        return given or self.inventory.kubernetes_version()
+
+
+def if_allowed(command: str, what: str, read: Callable[[], T]) -> T | None:
+    """What may not be listed is left out, with a warning that tells what."""
+    try:
+        return read()
+    except ForbiddenError as error:
+        warn(command, f"left out {what}: {error}")
+        return None
 
 
 def load_cluster(
@@ -66,29 +78,26 @@ def load_cluster(
     source = source_of(flags)
     loaded = Manifests(uses=Uses() if uses else None, subjects={} if subjects else None)
     inventory: Inventory
-    with showing(lambda: f"{len(loaded.nodes):,} nodes read"):
-        if source.manifests:
-            load_manifests(source.manifests, loaded, pipes=True)
-            if loaded.is_empty:
-                raise UsageError(loaded.warnings[-1])
-            inventory, namespace = ManifestInventory(loaded), "default"
-        else:
-            config = config_of(flags)
-            reader = ClusterReader(config)
-            try:
-                reader.read_into(loaded, nodes=nodes)
-            except ForbiddenError as error:
-                wanted = [RUNTIME_CLASSES, NODES, PODS, NAMESPACES, *(WORKLOADS if uses else ())]
-                lacking = [each.resource for each in wanted if not reader.may_list(each)]
-                others = [
-                    each for each in lacking if f"{each.partition('.')[0]} is" not in error.said
-                ]
-                raise ForbiddenError(error.said, others) from None
-            inventory, namespace = reader, config.namespace
-        if brought is not None:
-            loaded.runtime_classes.update(brought.runtime_classes)
-            loaded.nodes.update(brought.nodes)
-        state = state_of(loaded, inventory, namespace)
+    if source.manifests:
+        load_manifests(source.manifests, loaded, pipes=True)
+        if loaded.is_empty:
+            raise UsageError(loaded.warnings[-1])
+        inventory, namespace = ManifestInventory(loaded), "default"
+    else:
+        config = config_of(flags)
+        reader = ClusterReader(config)
+        try:
+            reader.read_into(loaded, nodes=nodes)
+        except ForbiddenError as error:
+            wanted = [RUNTIME_CLASSES, NODES, PODS, NAMESPACES, *(WORKLOADS if uses else ())]
+            lacking = [each.resource for each in wanted if not reader.may_list(each)]
+            others = [each for each in lacking if f"{each.partition('.')[0]} is" not in error.said]
+            raise ForbiddenError(error.said, others) from None
+        inventory, namespace = reader, config.namespace
+    if brought is not None:
+        loaded.runtime_classes.update(brought.runtime_classes)
+        loaded.nodes.update(brought.nodes)
+    state = state_of(loaded, inventory, namespace)
     for warning in loaded.warnings:
         warn(command, warning)
     return state

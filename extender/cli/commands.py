@@ -6,22 +6,7 @@ from typing import Final
 
 import click
 
-from extender import __version__
-from extender.cli.flags import (
-    PLUGIN,
-    PROGRAM,
-    Command,
-    Flag,
-    Flags,
-    Later,
-    Name,
-    Program,
-    argument,
-    boolean,
-    choice,
-    flag,
-)
-from extender.cli.streams import write_out, written_out
+from extender.cli.flags import PLUGIN, Flag, Flags, Later, Name, Program, boolean, choice, flag
 from extender.kubernetes.versions import NEWEST, Version, version_of, version_text
 from extender.model.errors import UsageError
 from extender.rules.kubelet_checks import KubeletCheck
@@ -46,8 +31,6 @@ PLUGIN_COMMANDS: Final[Mapping[str, Later]] = _by_name(
     Later("render", "prints pods as admission would change them", "admission.render_command"),
     Later("fit", "which RuntimeClasses could run a pod, best first", "inventory.fit_command"),
     Later("completion", "prints a completion script for bash, zsh or fish", "cli.completion"),
-    Later("help", "tells the flags of a command, with examples", "cli.commands"),
-    Later("version", "prints the version", "cli.commands"),
 )
 
 COMMANDS: Final[Mapping[str, Later]] = {
@@ -62,35 +45,6 @@ COMMANDS: Final[Mapping[str, Later]] = {
 def program(name: str) -> Program:
     """name: PROGRAM or PLUGIN."""
     return Program(name, (PLUGIN_COMMANDS if name == PLUGIN else COMMANDS).values())
-
-
-def _help(name: str, flags: Flags) -> int:
-    root = program(name)
-    words = [*([flags.command] if flags.command else ()), "--help"]
-    with written_out(), root.make_context(name, words) as context:
-        root.invoke(context)
-    return 0
-
-
-HELP: Final = Command(
-    "help",
-    "The flags of a command, with examples.",
-    _help,
-    [
-        argument(
-            "command", "COMMAND", "all without it", required=False, type=click.Choice([*COMMANDS])
-        )
-    ],
-    examples=["", "explain"],
-)
-
-
-def _version(_: str, __: Flags) -> int:
-    write_out(f"{PROGRAM} {__version__}\n")
-    return 0
-
-
-VERSION: Final = Command("version", "The version of this program.", _version, examples=[""])
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,17 +149,13 @@ def printing_flags(*others: str) -> list[Flag]:
             values=["table", "json", "yaml", *others],
             default="table",
         ),
-        color_flag(),
+        choice(
+            "--color",
+            "auto: on a terminal, unless NO_COLOR is set",
+            values=["auto", "always", "never"],
+            default="auto",
+        ),
     ]
-
-
-def color_flag() -> Flag:
-    return choice(
-        "--color",
-        "auto: on a terminal, unless NO_COLOR is set",
-        values=["auto", "always", "never"],
-        default="auto",
-    )
 
 
 def pool_label_flag() -> Flag:
@@ -216,10 +166,6 @@ def pool_label_flag() -> Flag:
         " (docs/platforms.md), else by equal labels and taints",
         multiple=True,
     )
-
-
-def namespace_flag(help: str) -> Flag:
-    return flag("-n, --namespace NAME", help)
 
 
 def version_flag(unless_given: str = "") -> Flag:

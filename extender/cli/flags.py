@@ -120,7 +120,8 @@ class Command(click.Command):
         super().__init__(name, params=[*own, *shared], help=about, epilog=epilog)
         self.run, self.own, self.shared, self.examples = run, own, shared, examples
         for each in self.flags():
-            each.envvar = variable_of(name, each.opts[-1])
+            words = f"{PREFIX}{name}_{each.opts[-1].strip('-')}"
+            each.envvar = words.upper().replace("-", "_")
         click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")(self)
 
     def flags(self) -> list[Flag]:
@@ -161,11 +162,6 @@ class Command(click.Command):
                 with formatter.section(title):
                     formatter.write_dl([*found])
         self.format_epilog(ctx, formatter)
-
-
-def variable_of(command: str, name: str) -> str:
-    """The variable that a flag reads: RUNTIMECLASS_EXTENDER_SERVE_MAX_BODY_BYTES."""
-    return f"{PREFIX}{command}_{name.strip('-')}".upper().replace("-", "_")
 
 
 class Later(click.Command):

@@ -1,78 +1,21 @@
-"""Answers as people and programs read them: tables that fit the terminal, colour, progress."""
+"""Answers as people and programs read them: tables that fit the terminal, and colour."""
 
 import os
 import re
 import shutil
 import sys
 import textwrap
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from io import StringIO
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import orjson
 
 from extender.cli.flags import Flags
 from extender.cli.streams import write_out
 from extender.kubernetes.yaml_documents import yaml_text
-
-T = TypeVar("T")
-
-#: A command that takes less shows no progress.
-_PATIENCE_SECONDS: Final = 1.0
-
-
-@contextmanager
-def showing(describe: Callable[[], str]) -> Iterator[None]:
-    """While the block runs, show on the terminal what `describe` returns, after a second."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    started, shown = time.monotonic(), []
-
-    def show() -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        def line() -> str:
-            return f"{describe()}, {time.monotonic() - started:.0f} s"
-
-        shown.append(
-            Live(get_renderable=line, console=Console(stderr=True, highlight=False), transient=True)
-        )
-        shown[0].start()
-
-    timer = threading.Timer(_PATIENCE_SECONDS, show)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        with suppress(OSError):  # The command goes on without its terminal.
-            for each in shown:
-                each.stop()
-
-
-@contextmanager
-def counting(found: Iterable[T], what: str = "pods") -> Iterator[Iterator[T]]:
-    """The same objects; while the block takes them, their number is shown on the terminal."""
-    count = 0
-
-    def counted() -> Iterator[T]:
-        nonlocal count
-        for each in found:
-            count += 1
-            yield each
-
-    with showing(lambda: f"{count:,} {what} read"):
-        yield counted()
-
 
 #: Between two columns.
 _GAP: Final = "  "

@@ -3,7 +3,7 @@
 import codecs
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -146,14 +146,11 @@ class GivenFile:
         return found
 
 
-def read_objects(
-    name: str, text: bytes, on_document: Callable[[], None] = lambda: None
-) -> GivenFile:
+def read_objects(name: str, text: bytes) -> GivenFile:
     """The objects of a text; documents that are none are left out. Raises ManifestError."""
     objects: list[FileObject] = []
     try:
         for number, document in documents_of(text, skip_others=True):
-            on_document()
             objects += (
                 FileObject(number, place, header.api_version or "", header.kind or "", raw)
                 for place, header, raw in objects_in(document)

@@ -9,13 +9,11 @@ from typing import Final, NamedTuple
 
 import click
 
-from extender.cli.cluster_state import ClusterState, config_of, load_cluster
-from extender.cli.commands import namespace_flag
+from extender.cli.cluster_state import ClusterState, if_allowed, load_cluster
 from extender.cli.flags import PLUGIN, Flags, argument, flag
 from extender.cli.streams import warn
 from extender.cluster.input_files import STDIN, read_stdin
 from extender.cluster.manifest_objects import Manifests, load_manifests, read_manifest
-from extender.cluster.reading_once import ClusterReader, ForbiddenError, ReadError
 from extender.cluster.running_service import RunningService
 from extender.kubernetes.kinds import PODS
 from extender.kubernetes.namespaces import NamespaceRules, rules_of
@@ -72,8 +70,9 @@ def pod_flags() -> list[click.Parameter]:
             "-f, --filename FILE",
             "YAML or JSON file with the pod, or with a workload whose pods are meant; - is stdin",
         ),
-        namespace_flag(
-            "namespace of a POD given by NAME alone; with kubectl the context's by default"
+        flag(
+            "-n, --namespace NAME",
+            "namespace of a POD given by NAME alone; with kubectl the context's by default",
         ),
     ]
 
@@ -83,19 +82,22 @@ def read_asked_pod(program: str, command: str, flags: Flags) -> AskedPod:
     if not flags.pod and not flags.filename:
         raise UsageError(_NEEDED.format("NAME" if program == PLUGIN else "NAMESPACE/NAME"))
     say = partial(warn, f"{program} {command}")
-    wanted, chosen = _parse(flags, program), None
-    if flags.filename:  # what is not there is told before the cluster is read
-        chosen = _chosen(flags.filename, wanted, _objects(flags.filename, say))
+    wanted = _parse(flags, program)
+    found = _objects(flags.filename, say) if flags.filename else {}
     state = load_cluster(f"{program} {command}", flags)
     if not state.snapshot.nodes:
         raise UsageError("no Node is known: which nodes the pod fits on is unknown")
-    if chosen is None:
-        kind, pod = POD, _pod_of_cluster(state, wanted)
+    if flags.filename:
+        kind, pod = _pod_of_file(flags.filename, wanted, found, state.namespace)
     else:
-        kind, pod = _only(flags.filename, wanted, chosen, state.namespace)
+        kind, pod = POD, _pod_of_cluster(state, wanted)
     if program == PLUGIN and not pod.namespace:
         pod = replace(pod, namespace=state.namespace)
-    return AskedPod(pod, kind, state, _rules(state, pod.namespace or "default", say))
+    namespace, what = pod.namespace or "default", "whether the pod's namespace allows its class"
+    read = partial(state.inventory.namespaces, namespace)
+    there = (if_allowed(f"{program} {command}", what, read) or {}).get(namespace)
+    rules = rules_of(namespace, there.annotations) if there else None
+    return AskedPod(pod, kind, state, rules)
 
 
 def pod_of_service(program: str, flags: Flags, service: RunningService) -> tuple[str, bytes | None]:
@@ -116,14 +118,6 @@ def pod_of_service(program: str, flags: Flags, service: RunningService) -> tuple
         raise UsageError(_NEEDED.format("NAME" if program == PLUGIN else "NAMESPACE/NAME"))
     wanted = _parse(flags, program)
     return f"{wanted.namespace or service.namespace or 'default'}/{wanted.name}", None
-
-
-def pod_itself(program: str, flags: Flags) -> Pod | None:
-    """The pod for somebody who may read it, and no nodes; None where there is no such pod."""
-    wanted, config = _parse(flags, program), config_of(flags)
-    with suppress(ReadError):
-        return ClusterReader(config).find_pod(wanted.namespace or config.namespace, wanted.name)
-    return None
 
 
 def _parse(flags: Flags, program: str) -> _Name:
@@ -148,8 +142,8 @@ def _parse(flags: Flags, program: str) -> _Name:
     return _Name(kind, namespace or flags.namespace or "", name)
 
 
-def _chosen(filename: str, wanted: _Name, found: _Objects) -> _Objects:
-    """The objects with the name. Raises UsageError without any."""
+def _pod_of_file(filename: str, wanted: _Name, found: _Objects, context: str) -> tuple[str, Pod]:
+    """(kind, pod) of the object that is named; of several the one in the context's namespace."""
     chosen = {
         (kind, key): pod
         for (kind, key), pod in found.items()
@@ -157,32 +151,21 @@ def _chosen(filename: str, wanted: _Name, found: _Objects) -> _Objects:
         and wanted.kind in ("", kind)
         and (not wanted.namespace or pod.namespace in ("", wanted.namespace))
     }
-    if not chosen:
-        which = f"none of --namespace {shown(wanted.namespace)}"
-        if wanted.name:
-            which = f"not {shown('/'.join(filter(None, wanted)))}"
-        raise UsageError(f"-f {filename}: has {_names(found)}, {which}")
-    return chosen
-
-
-def _only(filename: str, wanted: _Name, chosen: _Objects, context: str) -> tuple[str, Pod]:
-    """(kind, pod) of the only object, or of the only one in the context's namespace.
-
-    Raises UsageError where the choice is not clear.
-    """
     if len(chosen) > 1 and not wanted.namespace:
         within = {key: pod for key, pod in chosen.items() if pod.namespace in ("", context)}
         chosen = within if len(within) == 1 else chosen
-    if len(chosen) > 1:
-        raise UsageError(
-            f"-f {filename}: holds {len(chosen)} objects, name one of them: {_names(chosen)}"
-        )
+    if len(chosen) != 1:
+        objects = chosen or found
+        names = listed([key if kind == POD else f"{kind} {key}" for kind, key in objects])
+        if chosen:
+            names = f"holds {len(chosen)} objects, name one of them: {names}"
+        elif wanted.name:
+            names = f"has {names}, not {shown('/'.join(filter(None, wanted)))}"
+        else:
+            names = f"has {names}, none of --namespace {shown(wanted.namespace)}"
+        raise UsageError(f"-f {filename}: {names}")
     (((kind, _), pod),) = chosen.items()
     return kind, replace(pod, namespace=pod.namespace or wanted.namespace)
-
-
-def _names(found: _Objects) -> str:
-    return listed([key if kind == POD else f"{kind} {key}" for kind, key in found])
 
 
 def _objects(filename: str, say: Callable[[str], None]) -> _Objects:
@@ -213,14 +196,3 @@ def _pod_of_cluster(state: ClusterState, wanted: _Name) -> Pod:
     names = [each.name for each in pods.values() if each.namespace == namespace]
     near = did_you_mean(wanted.name, names)
     raise UsageError(f"Pod {shown(f'{namespace}/{wanted.name}')} not found{near}")
-
-
-def _rules(
-    state: ClusterState, namespace: str, say: Callable[[str], None]
-) -> NamespaceRules | None:
-    try:
-        found = state.inventory.namespaces(namespace).get(namespace)
-    except ForbiddenError as error:
-        say(f"left out whether the pod's namespace allows its class: {error}")
-        return None
-    return None if found is None else rules_of(namespace, found.annotations)

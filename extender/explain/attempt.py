@@ -17,14 +17,12 @@ from itertools import compress
 from typing import Final
 
 from extender.explain.explanation import fit_error, judge_class
-from extender.explain.own_checks import AskVersion, OwnChecks, Room, request_of_pod
+from extender.explain.own_checks import OwnChecks, Question, Room, request_of_pod
 from extender.kubernetes import versions
 from extender.kubernetes.versions import Version
-from extender.model.objects import MARK, Pod, RuntimeClass, Taint
+from extender.model.objects import MARK, Taint
 from extender.model.reasons import LEFT_OUT, POD_TAINT, TERMS_CONFLICT, Reason, resources_lacking
 from extender.rules import resource_fit
-from extender.rules.node_checks import Policy
-from extender.rules.pools import Candidates
 from extender.rules.resource_fit import Insufficient, NodeLoad, PodsBeside, UncountedError
 from extender.rules.verdicts import Verdicts, group_refusals
 
@@ -43,30 +41,19 @@ def filters_part(message: str) -> str:
 
 
 class Attempt:
-    """kube-scheduler's attempt to place one pod on the candidates; what runs there is given later.
+    """kube-scheduler's attempt to place one pod on nodes; what runs there is given later."""
 
-    runtime_class: the pod's, None where it names none or there is none. version: Kubernetes', asked
-    for only where kube-scheduler's words depend on it.
-    """
-
-    def __init__(
-        self,
-        pod: Pod,
-        runtime_class: RuntimeClass | None,
-        candidates: Candidates,
-        policy: Policy,
-        version: AskVersion = lambda: None,
-    ) -> None:
+    def __init__(self, asked: Question) -> None:
+        pod, candidates = asked.pod, asked.candidates
         # kube-scheduler leaves the mark to the extender, unless its last words name it.
         counts_mark = f"Insufficient {MARK}" in pod.state.last_event
         ignored = frozenset[str]() if counts_mark else resource_fit.IGNORED
-        request = request_of_pod(pod, runtime_class)
         self.pod = pod
         self._candidates = candidates
-        self._own = OwnChecks(pod, candidates, policy, version)
-        self._room = Room(request, candidates.allocatable, ignored)
-        self._by_class = judge_class(pod, runtime_class, candidates, policy)
-        self._ask_version = version
+        self._own = OwnChecks(asked)
+        self._room = Room(request_of_pod(asked), candidates.allocatable, ignored)
+        self._by_class = judge_class(asked)
+        self._ask_version = asked.version
         self._refused = Counter[tuple[Reason, Taint | None]]()
         self._reached: list[int] = []
         for position in range(len(candidates.names)):

@@ -1,20 +1,18 @@
 """The JSON of an explanation, the same from the endpoint and from the command."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from typing import Any, Final
 
-from extender.explain.advice import next_steps
 from extender.explain.attempt import Attempt, outlook_of
 from extender.explain.explanation import Explanation, explain, past_cordons
-from extender.explain.own_checks import AskVersion
+from extender.explain.own_checks import Question
 from extender.kubernetes.namespaces import NamespaceRules
 from extender.model.names import NameRun, text_of
-from extender.model.objects import Pod, RuntimeClass
-from extender.model.reasons import Code
-from extender.rules.node_checks import Policy
-from extender.rules.pools import Candidates
+from extender.model.objects import RuntimeClass
+from extender.model.reasons import Code, listed, shown
 from extender.rules.resource_fit import PodsBeside
 from extender.rules.snapshot import Snapshot
 from extender.verbs.prioritize import Preferences
@@ -26,25 +24,17 @@ NAMED_NODES: Final = 5
 
 
 def explained(
-    pod: Pod,
-    runtime_class: RuntimeClass | None,
-    candidates: Candidates,
-    policy: Policy,
-    rules: NamespaceRules | None,
-    version: AskVersion,
-    pods_beside: PodsBeside | None,
+    asked: Question, rules: NamespaceRules | None, pods_beside: PodsBeside | None
 ) -> tuple[Explanation, dict[str, Any]]:
     """A pod's explanation, and its document; without pods_beside that has no event."""
-    now, version, event, uncounted = datetime.now(UTC), cache(version), "", ""
-    explanation = explain(pod, runtime_class, candidates, policy, rules, version=version, now=now)
+    asked, event, uncounted = replace(asked, version=cache(asked.version)), "", ""
+    explanation = explain(asked, rules, now=datetime.now(UTC))
     if pods_beside is not None:
-        attempt = Attempt(pod, runtime_class, candidates, policy, version)
-        event, uncounted = outlook_of(attempt, pods_beside)
+        event, uncounted = outlook_of(Attempt(asked), pods_beside)
     uncordoned = explanation
     if any(each.code is Code.CORDONED for each in explanation.reasons):
         # Whether a cordoned node would fit shows only without its cordon.
-        tolerant = past_cordons(pod)
-        uncordoned = explain(tolerant, runtime_class, candidates, policy, rules, version=version)
+        uncordoned = explain(replace(asked, pod=past_cordons(asked.pod)), rules)
     return explanation, explanation_document(explanation, event, uncounted, uncordoned)
 
 
@@ -68,7 +58,7 @@ def explanation_document(
         "feasible": explanation.feasible,
         "fitting": texts_of(explanation.passing[:NAMED_NODES]),
         "total": explanation.total,
-        "nextSteps": next_steps(explanation, uncordoned or explanation, event),
+        "nextSteps": _next_steps(explanation, uncordoned or explanation, event),
         "event": event,
         "lastEvent": pod.state.last_event,
         "summary": explanation.summary,
@@ -128,3 +118,58 @@ def scores_document(
 
 def texts_of(names: Iterable[bytes]) -> list[str]:
     return list(map(text_of, names))
+
+
+#: The next step of somebody whose pod fits nowhere, by the reason that is nearest to fitting: the
+#: smallest step first.
+_STEPS: Final[Mapping[Code, str]] = {
+    Code.NOT_FOUND: "correct spec.runtimeClassName, or create the class: kubectl get runtimeclasses"
+    " lists the classes",
+    Code.CONFLICT: "remove the entry from the pod's nodeSelector that contradicts its class",
+    Code.UNSUPPORTED: "remove the unsupported feature from the pod, or name another class: `fit`"
+    " lists the classes that could run it",
+    Code.POD_TAINT: "add a toleration for the taints of {nodes} to spec.tolerations",
+    Code.TAINT: "add a toleration for the taint of {nodes} to the pod, or to the class's"
+    " scheduling.tolerations",
+    Code.UNKNOWN_NODE: "wait some seconds: {nodes} has just joined the cluster",
+    Code.CONDITION: "wait for the condition that the class requires of {nodes}, or repair the node",
+    Code.RESOURCES: "lower the pod's requests, or add a node larger than {nodes}",
+    Code.POD_SELECTOR: "correct the pod's nodeSelector or node affinity, which excludes {nodes}",
+    Code.POD_AFFINITY: "correct the pod's node affinity, which excludes {nodes}",
+    Code.POD_FEATURES: "remove the feature from the pod that the kubelets of {nodes} lack",
+    Code.FEATURE: "remove the feature from the pod that the runtime on {nodes} lacks, or name"
+    " another class: `fit` lists the classes that could run it",
+    Code.NODE_FEATURE: "remove the feature from the pod that the kubelets of {nodes} lack, or"
+    " upgrade these kubelets",
+    Code.HANDLER: "install the class's runtime on {nodes}, or take the class's label off there",
+    Code.OS: "name a class for the pod's operating system: `fit` lists the classes that could run"
+    " the pod",
+    Code.SELECTOR: "name another class, or label nodes that have the runtime: `fit` lists the"
+    " classes that could run the pod",
+}
+_ORDER: Final = {code: rank for rank, code in enumerate(_STEPS)}
+
+
+def _next_steps(explanation: Explanation, uncordoned: Explanation, event: str) -> list[str]:
+    """None for a pod that has a node, or would be bound now; the warnings are steps too.
+
+    uncordoned: the explanation if no node were cordoned.
+    """
+    if explanation.pod.state.node_name or explanation.pod.state.gates:
+        return []
+    if explanation.feasible:
+        fitting = _names(explanation.passing)
+        return [f"wait for room, make room on {fitting}, or add a node like it"] if event else []
+    if uncordoned.feasible:
+        return [f"wait, or kubectl uncordon {shown(text_of(uncordoned.passing[0]))}"]
+    # The warning prints the toleration itself.
+    tolerations = any("spec.tolerations" in each for each in explanation.warnings)
+    judged = (each for each in uncordoned.reasons if each.code in _ORDER)
+    nearest = min(judged, key=lambda each: _ORDER[each.code], default=None)
+    if nearest is None or (nearest.code is Code.POD_TAINT and tolerations):
+        return []
+    return [_STEPS[nearest.code].format(nodes=_names(nearest.nodes))]
+
+
+def _names(nodes: Sequence[bytes]) -> str:
+    return listed(list(map(text_of, nodes)), 3)

@@ -8,6 +8,7 @@ from msgspec import Raw
 
 from extender.cli.output import Screen
 from extender.explain.document import Document, explained, nodes_document, scores_document
+from extender.explain.own_checks import Question
 from extender.explain.text import explanation_text, scores_text
 from extender.http.answers import NotFoundError
 from extender.kubernetes.decoder import DecodeError
@@ -179,16 +180,15 @@ class ExplainEndpoint:
                 return list(service.pods_beside(incoming))
 
         beside = pods_beside if with_outlook else None
-        explanation, document = explained(
-            args.pod, runtime_class, candidates, service.policy, rules, version, beside
-        )
+        asked = Question(args.pod, runtime_class, candidates, service.policy, version)
+        explanation, document = explained(asked, rules, beside)
         if all_nodes:
             document["nodes"] = nodes_document(explanation)
         if all_nodes and not of_request:
             # kube-scheduler asks for the scores of nodes that passed every filter.
-            asked = candidates.names if args.nodes else explanation.passing
+            names = candidates.names if args.nodes else explanation.passing
             document["scores"] = scores_document(
-                runtime_class, snapshot, asked, service.preferences
+                runtime_class, snapshot, names, service.preferences
             )
         return document
 

@@ -1,18 +1,17 @@
 """explain: why a pod fits or does not, node by node."""
 
+from functools import partial
 from typing import Final
 
 from extender.cli.cluster_state import config_of
 from extender.cli.commands import policy_of, reading_flags, version_flag
 from extender.cli.flags import Command, Flags, choice, flag
-from extender.cli.output import print_answer, screen
-from extender.cli.streams import write_out
-from extender.cluster.reading_once import ForbiddenError
+from extender.cli.output import print_answer
 from extender.cluster.running_service import RunningService
-from extender.explain.asked_pod import POD, pod_flags, pod_itself, pod_of_service, read_asked_pod
+from extender.explain.asked_pod import POD, pod_flags, pod_of_service, read_asked_pod
 from extender.explain.document import explained, nodes_document, scores_document, texts_of
-from extender.explain.text import explanation_text, itself_text
-from extender.kubernetes.versions import Version
+from extender.explain.own_checks import Question
+from extender.explain.text import explanation_text
 from extender.model.reasons import shown
 from extender.rules.pools import nodes_of
 from extender.verbs.prioritize import Preferences
@@ -34,23 +33,14 @@ def _explain(program: str, flags: Flags) -> int:
     """1 where no node fits or kube-scheduler keeps the pod Pending. Raises UsageError."""
     if flags.server:
         return _by_service(program, flags)
-    try:
-        asked = read_asked_pod(program, "explain", flags)
-    except ForbiddenError:
-        pod = pod_itself(program, flags) if flags.pod and not flags.filename else None
-        if pod is not None and flags.output == "table":
-            write_out(itself_text(pod, screen(flags.color)))
-        raise
+    asked = read_asked_pod(program, "explain", flags)
     pod, policy, snapshot = asked.pod, policy_of(flags), asked.state.snapshot
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
 
-    def version() -> Version | None:
-        return flags.kubernetes_version or asked.state.inventory.kubernetes_version()
-
+    version = partial(asked.state.version, flags.kubernetes_version)
+    question = Question(pod, runtime_class, nodes_of(snapshot), policy, version)
     beside = asked.state.inventory.pods_beside
-    explanation, document = explained(
-        pod, runtime_class, nodes_of(snapshot), policy, asked.rules, version, beside
-    )
+    explanation, document = explained(question, asked.rules, beside)
     if asked.kind != POD:
         document["kind"] = asked.kind
     if flags.filename:

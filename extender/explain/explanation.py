@@ -12,21 +12,13 @@ from datetime import datetime
 from functools import cache
 from typing import Final
 
-from extender.explain.own_checks import AskVersion, OwnChecks, Room, request_of_pod
+from extender.explain import warnings
+from extender.explain.own_checks import AskVersion, OwnChecks, Question, Room, request_of_pod
 from extender.explain.requirements import Origin, Requirement, origin_of, requirements_of
-from extender.explain.warnings import (
-    doubtful_kubelets,
-    forbidden,
-    missing_tolerations,
-    stale_merge,
-    state_sentences,
-    suspect_nodes,
-    unreadable,
-)
 from extender.kubernetes.namespaces import NamespaceRules
 from extender.model.errors import Effort
 from extender.model.names import ShapeId
-from extender.model.objects import UNSCHEDULABLE_TAINT_KEY, Pod, RuntimeClass
+from extender.model.objects import UNSCHEDULABLE_TAINT_KEY, Pod
 from extender.model.pod_needs import Toleration
 from extender.model.reasons import TERMS_CONFLICT, Code, Reason, number_of, resources_lacking, shown
 from extender.rules.node_checks import Policy
@@ -88,41 +80,37 @@ def fit_error(feasible: int, total: int, counts: Mapping[str, int]) -> str:
 
 
 def explain(
-    pod: Pod,
-    runtime_class: RuntimeClass | None,
-    candidates: Candidates,
-    policy: Policy,
+    asked: Question,
     rules: NamespaceRules | None = None,
     effort: Effort | None = None,
-    version: AskVersion = lambda: None,
     now: datetime | None = None,
 ) -> Explanation:
     """Judge a pod on nodes. Raises TooMuchEffortError where the effort is limited.
 
-    runtime_class: the pod's class, None where the pod names no class or it does not exist. rules:
-    the rules of the pod's namespace, None where they are not known. now: the time for ages.
+    rules: of the pod's namespace, None where they are not known. now: the time for ages.
     """
-    request = request_of_pod(pod, runtime_class)
-    own = OwnChecks(pod, candidates, policy, version, effort)
+    pod, candidates = asked.pod, asked.candidates
+    request, own = request_of_pod(asked), OwnChecks(asked, effort)
     room = Room(request, candidates.allocatable)
     # A cordon is kube-scheduler's business, also where the node controller has made it a taint.
-    by_class = judge_class(past_cordons(pod), runtime_class, candidates, policy)
+    by_class = judge_class(replace(asked, pod=past_cordons(pod)))
     verdicts, held_off = _judge_pod(own, room, by_class, candidates)
+    passing = verdicts.passing(candidates.ids)
     return Explanation(
         pod,
         len(candidates.names),
         verdicts.passing(candidates.names),
-        _group(pod, runtime_class, candidates, verdicts, room, policy),
-        requirements_of(pod, runtime_class, policy, request),
+        _group(asked, verdicts, room),
+        requirements_of(pod, asked.runtime_class, asked.policy, request),
         [
-            *forbidden(pod, rules),
-            *unreadable(own.unreadable_terms),
-            *doubtful_kubelets(pod, verdicts.passing(candidates.ids), candidates.shapes, policy),
-            *suspect_nodes(runtime_class, verdicts.passing(candidates.ids), candidates.shapes),
-            *missing_tolerations(pod, runtime_class, held_off, candidates.shapes, policy),
-            *stale_merge(pod, runtime_class),
+            *warnings.forbidden(pod, rules),
+            *warnings.unreadable(own.unreadable_terms),
+            *warnings.doubtful_kubelets(asked, passing),
+            *warnings.suspect_nodes(asked, passing),
+            *warnings.missing_tolerations(asked, held_off),
+            *warnings.stale_merge(pod, asked.runtime_class),
         ],
-        state_sentences(pod, _reason_there(pod.state.node_name, verdicts, candidates), now),
+        warnings.state_sentences(pod, _reason_there(asked, verdicts), now),
     )
 
 
@@ -150,19 +138,20 @@ class Explainer:
         found = self._known.get(alike)
         if found is None:
             own = self.snapshot.runtime_classes.get(pod.runtime_class_name)
-            found = explain(pod, own, self._candidates, self.policy, version=self._version)
+            asked = Question(pod, own, self._candidates, self.policy, self._version)
+            found = explain(asked)
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[alike] = found
         return found
 
 
-def _reason_there(name: str, verdicts: Verdicts, candidates: Candidates) -> Reason | str | None:
-    """Why the pod is refused by a node; "" for one that is not judged, None where it passes."""
-    asked = name.encode()
-    if not name or asked not in candidates.names:
+def _reason_there(asked: Question, verdicts: Verdicts) -> Reason | str | None:
+    """Why the pod is refused by its node; "" for one that is not judged, None where it passes."""
+    name, candidates = asked.pod.state.node_name.encode(), asked.candidates
+    if not name or name not in candidates.names:
         return ""
-    position = candidates.names.index(asked)
+    position = candidates.names.index(name)
     return verdicts.reason(position) if candidates.ids[position] else ""
 
 
@@ -172,13 +161,11 @@ def past_cordons(pod: Pod) -> Pod:
     return replace(pod, tolerations=(*pod.tolerations, cordon))
 
 
-def judge_class(
-    pod: Pod, runtime_class: RuntimeClass | None, candidates: Candidates, policy: Policy
-) -> Verdicts:
+def judge_class(asked: Question) -> Verdicts:
     """The verdicts of the filter verb; unknown nodes are refused too."""
-    table = candidates.shapes.verdicts(pod, runtime_class, policy)
-    codes = list(map(table.codes.__getitem__, candidates.ids))
-    return Verdicts(codes, table.reasons)
+    candidates = asked.candidates
+    table = candidates.shapes.verdicts(asked.pod, asked.runtime_class, asked.policy)
+    return Verdicts(list(map(table.codes.__getitem__, candidates.ids)), table.reasons)
 
 
 def _judge_pod(
@@ -208,17 +195,10 @@ def _judge_pod(
     return Verdicts(codes, tuple(number)), held_off
 
 
-def _group(
-    pod: Pod,
-    runtime_class: RuntimeClass | None,
-    candidates: Candidates,
-    verdicts: Verdicts,
-    room: Room,
-    policy: Policy,
-) -> Sequence[ReasonGroup]:
+def _group(asked: Question, verdicts: Verdicts, room: Room) -> Sequence[ReasonGroup]:
     """The refused nodes by text, and within one text by cause, which plain texts don't show."""
+    candidates, groups = asked.candidates, []
     example = dict(zip(verdicts.codes, candidates.ids, strict=True))
-    groups = []
     for group in group_refusals(verdicts).groups:
         causes: dict[tuple[Code, Origin], list[VerdictCode]] = {}
         for code in group.codes:
@@ -231,7 +211,7 @@ def _group(
                 continue
             shape_id = example[code]
             shape = candidates.shapes[shape_id] if shape_id else None
-            origin = origin_of(reason.code, pod, runtime_class, shape, policy)
+            origin = origin_of(reason.code, asked, shape)
             causes.setdefault((reason.code, origin), []).append(code)
         for (short, origin), codes in causes.items():
             nodes = verdicts.select(candidates.names, codes)

@@ -6,6 +6,7 @@ Order: pkg/scheduler/apis/config/v1/default_plugins.go, v1.37.1.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Final
 
@@ -29,6 +30,21 @@ from extender.rules.tolerations import TolerationSet, find_untolerated_taint, to
 AskVersion = Callable[[], Version | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """May a pod run on these nodes?
+
+    runtime_class: the pod's, None where it names none or there is none. version: asked for only
+    where something depends on it.
+    """
+
+    pod: Pod
+    runtime_class: RuntimeClass | None
+    candidates: Candidates
+    policy: Policy
+    version: AskVersion = lambda: None
+
+
 class OwnChecks:
     """The checks of one pod; a node is given by its position among the candidates.
 
@@ -36,14 +52,8 @@ class OwnChecks:
     nodes few differ in them. Raises TooMuchEffortError where the effort is limited.
     """
 
-    def __init__(
-        self,
-        pod: Pod,
-        candidates: Candidates,
-        policy: Policy,
-        version: AskVersion,
-        effort: Effort | None = None,
-    ) -> None:
+    def __init__(self, asked: Question, effort: Effort | None = None) -> None:
+        pod, candidates = asked.pod, asked.candidates
         terms = pod.node_affinity or ()
         of_terms = (1 + len(each.match_expressions) + len(each.match_fields) for each in terms)
         self._size = sum(of_terms) + len(pod.node_selector) + len(pod.tolerations)
@@ -52,7 +62,7 @@ class OwnChecks:
         self._pod = pod
         self._affinity = None if pod.node_affinity is None else RequiredNodeAffinity(terms)
         self._candidates = candidates
-        own = TolerationSet(pod.tolerations, comparison_operators=policy.comparison_operators)
+        own = TolerationSet(pod.tolerations, comparison_operators=asked.policy.comparison_operators)
         shapes = candidates.shapes.shapes
         self._untolerated = [None, *(find_untolerated_taint(each.taints, own) for each in shapes)]
         self._by_shape = [reasons.POD_TAINT if each else None for each in self._untolerated]
@@ -61,13 +71,13 @@ class OwnChecks:
                 if shape.unschedulable:
                     self._by_shape[shape_id] = reasons.CORDONED
         needs = pod.declared_needs
-        needed = judged_features(needs, shapes, version() if needs else None)
+        needed = judged_features(needs, shapes, asked.version() if needs else None)
         self._undeclared = [None, *(undeclared_reason(needed, each) for each in shapes)]
         self._left = names_left(terms)
         # Names are compared only with these, so all other names have the same result.
         self._named = {v for term in terms for each in term.match_fields for v in each.values}
-        asked = {each.key for term in terms for each in term.match_expressions}
-        self._asked = {*pod.node_selector, *asked}
+        keys = {each.key for term in terms for each in term.match_expressions}
+        self._asked = {*pod.node_selector, *keys}
         self._known: dict[Hashable, Reason | None] = {}
 
     def _spend(self) -> None:
@@ -119,8 +129,9 @@ _MAX_LISTED: Final = 8
 _NOTHING: Final[Amounts] = {}
 
 
-def request_of_pod(pod: Pod, runtime_class: RuntimeClass | None) -> Request | None:
+def request_of_pod(asked: Question) -> Request | None:
     """None where its resources were not read; a pod not admitted yet gets its class's overhead."""
+    pod, runtime_class = asked.pod, asked.runtime_class
     if pod.resources is None:
         return None
     overhead = None

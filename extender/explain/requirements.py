@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from extender.explain.own_checks import Question
 from extender.model.objects import ClassRules, Pod, RuntimeClass, SelectorRequirement, SelectorTerm
 from extender.model.pod_needs import Toleration
 from extender.model.reasons import Code, shown
@@ -69,21 +70,16 @@ def carries_terms(pod: Pod, runtime_class: RuntimeClass) -> bool:
     )
 
 
-def origin_of(
-    code: Code,
-    pod: Pod,
-    runtime_class: RuntimeClass | None,
-    shape: Shape | None,
-    policy: Policy,
-) -> Origin:
+def origin_of(code: Code, asked: Question, shape: Shape | None) -> Origin:
     """The origin of a reason; shape is of a node that has it, None of an unknown one."""
+    pod, runtime_class = asked.pod, asked.runtime_class
     if code in _ORIGINS:
         return _ORIGINS[code]
     if runtime_class is None or shape is None:
         return Origin.POD
     selector = runtime_class.node_selector
     if code is Code.TAINT:
-        tolerations = tolerations_together(pod.tolerations, runtime_class, policy)
+        tolerations = tolerations_together(pod.tolerations, runtime_class, asked.policy)
         taint = find_untolerated_taint(shape.taints, tolerations)
         if taint is not None and is_condition_taint(taint):
             return Origin.NODE

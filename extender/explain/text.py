@@ -9,12 +9,7 @@ from typing import Final
 from extender.cli.output import Cell, Colour, Row, Screen, paragraph, table
 from extender.explain.attempt import filters_part
 from extender.explain.document import Document
-from extender.explain.own_checks import request_of_pod
-from extender.explain.requirements import requirements_of
-from extender.explain.warnings import state_sentences
-from extender.model.objects import Pod
 from extender.model.reasons import number_of, printable, shown
-from extender.rules.node_checks import Policy
 
 NOT_JUDGED: Final = (
     "Only the event counts what other pods use. All else compares the pod's requests with what an"
@@ -83,30 +78,13 @@ def explanation_text(document: Document, screen: Screen) -> str:
     return "".join(parts)
 
 
-def itself_text(pod: Pod, screen: Screen) -> str:
-    """All that the pod itself shows, where no node may be read."""
-    asked = requirements_of(pod, None, Policy(), request_of_pod(pod, None))
-    own = [[each.kind, safe(each.text)] for each in asked]
-    last = pod.state.last_event
-    texts = [*state_sentences(pod, ""), *([f"Last event: {last}"] if last else ())]
-    parts = [heading(screen, f"Pod {shown(pod.namespace)}/{shown(pod.name)}")]
-    parts += [paragraph(screen, safe(each)) for each in texts]
-    parts.append("\n" + heading(screen, "It asks for:"))
-    return "".join([*parts, table(screen, ("KIND", "REQUIREMENT"), own)])
-
-
 def verdict_text(document: Document) -> str:
     feasible, total = document["feasible"], document["total"]
     if not feasible:
         return f"None of {number_of(total, 'node')} can run it."
     # Where the cluster is full, an event says so.
-    can = "could" if document["event"] else "can"
-    return f"{feasible} of {number_of(total, 'node')} {can} run it: {fitting_text(document)}."
-
-
-def fitting_text(document: Document) -> str:
-    """The nodes that fit: the first ones, and how many more there are."""
-    return names_text(document["fitting"], document["feasible"])
+    can, which = "could" if document["event"] else "can", names_text(document["fitting"], feasible)
+    return f"{feasible} of {number_of(total, 'node')} {can} run it: {which}."
 
 
 _FITS: Final = Cell("fits", Colour.GOOD)
@@ -125,8 +103,9 @@ def _events(document: Document) -> Iterator[str]:
 
 
 def _reasons_table(document: Document, screen: Screen) -> str:
-    feasible = document["feasible"]
-    rows: list[Row] = [[str(feasible), _FITS, "", fitting_text(document)]] if feasible else []
+    rows, feasible = list[Row](), document["feasible"]
+    if feasible:
+        rows.append([str(feasible), _FITS, "", names_text(document["fitting"], feasible)])
     for each in document["reasons"]:
         reason, which = safe(each["reason"]), names_text(each["nodes"], each["count"])
         rows.append([str(each["count"]), Cell(reason, Colour.BAD), each["origin"], which])

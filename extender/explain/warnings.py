@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from extender.explain.own_checks import Question
 from extender.kubernetes.namespaces import NamespaceRules
 from extender.kubernetes.quantity import same_amounts
 from extender.model.names import ShapeId
@@ -21,10 +22,8 @@ from extender.model.reasons import (
     without_sandbox,
 )
 from extender.rules.kubelet_checks import KubeletCheck
-from extender.rules.node_checks import Policy
 from extender.rules.node_selector import UnreadableTerm
 from extender.rules.tolerations import TolerationSet
-from extender.rules.verdicts import Shapes
 
 #: Keys that say where a node is, not what it runs: a pod's author selects by them, a class rarely
 #: does.
@@ -84,14 +83,13 @@ def unreadable(terms: Sequence[UnreadableTerm]) -> Iterator[str]:
         )
 
 
-def doubtful_kubelets(
-    pod: Pod, passing: Iterable[ShapeId], shapes: Shapes, policy: Policy
-) -> Iterator[str]:
+def doubtful_kubelets(asked: Question, passing: Iterable[ShapeId]) -> Iterator[str]:
     """Kubelets that may reject the pod's hostUsers, of nodes where it passes.
 
     A Node does not show this: `features.userNamespaces` depends on another gate.
     """
-    if not pod.sets_host_users or policy.kubelet_check is KubeletCheck.OFF:
+    pod, shapes = asked.pod, asked.candidates.shapes
+    if not pod.sets_host_users or asked.policy.kubelet_check is KubeletCheck.OFF:
         return
     versions = Counter(shapes[each].kubelet.may_lack_user_namespaces for each in passing)
     way_out = (
@@ -108,10 +106,9 @@ def doubtful_kubelets(
         )
 
 
-def suspect_nodes(
-    runtime_class: RuntimeClass | None, passing: Iterable[ShapeId], shapes: Shapes
-) -> Iterator[str]:
+def suspect_nodes(asked: Question, passing: Iterable[ShapeId]) -> Iterator[str]:
     """Nodes where the pod fits, and where the class's handler failed to start others."""
+    runtime_class, shapes = asked.runtime_class, asked.candidates.shapes
     if runtime_class is None:
         return
     found = (shapes[each].suspect(runtime_class.handler) for each in passing if each)
@@ -124,21 +121,16 @@ def suspect_nodes(
         )
 
 
-def missing_tolerations(
-    pod: Pod,
-    runtime_class: RuntimeClass | None,
-    held_off: Mapping[ShapeId, int],
-    shapes: Shapes,
-    policy: Policy,
-) -> Iterator[str]:
+def missing_tolerations(asked: Question, held_off: Mapping[ShapeId, int]) -> Iterator[str]:
     """A line per toleration to add, with the number of nodes that lack only tolerations."""
+    pod, runtime_class = asked.pod, asked.runtime_class
     if runtime_class is None:
         return
-    own = TolerationSet(pod.tolerations, comparison_operators=policy.comparison_operators)
+    own = TolerationSet(pod.tolerations, comparison_operators=asked.policy.comparison_operators)
     taints = Counter[Taint]()
     # On a node that the class lets pass, pod or class tolerates every taint.
     for shape_id, nodes in held_off.items():
-        for taint in shapes[shape_id].taints:
+        for taint in asked.candidates.shapes[shape_id].taints:
             if not own.tolerates(taint):
                 taints[taint] += nodes
     told = set[Toleration]()

@@ -9,7 +9,7 @@ from extender.admission.defaults import is_default
 from extender.cli.cluster_state import ClusterState, load_cluster, state_of
 from extender.cli.commands import cluster_flags, printing_flags
 from extender.cli.flags import Command, Flags, argument
-from extender.cli.output import Screen, counting, paragraph, print_answer, table
+from extender.cli.output import Screen, paragraph, print_answer, table
 from extender.cluster.manifest_objects import Manifests
 from extender.explain.document import Document
 from extender.inventory.impact import Comparison, impact_document
@@ -54,9 +54,6 @@ def defaults_naming(
         yield _user("RuntimeClass", "", runtime_class.name)
 
 
-#: The number of objects listed on a terminal; JSON has all.
-_LISTED: Final = 1000
-
 _USES_IT_AS: Final = {
     "Pod": "its class",
     "Namespace": "the default of its pods",
@@ -70,11 +67,9 @@ def users_table(users: Sequence[Document], screen: Screen) -> str:
             *(shown(each["kind"]), shown(each["namespace"]), shown(each["name"])),
             _USES_IT_AS.get(each["kind"], "the class of its template"),
         ]
-        for each in users[:_LISTED]
+        for each in users
     ]
-    more = len(users) - len(rows)
-    text = table(screen, ("KIND", "NAMESPACE", "NAME", "USES IT AS"), rows)
-    return f"{text}{more} more\n" if more > 0 else text
+    return table(screen, ("KIND", "NAMESPACE", "NAME", "USES IT AS"), rows)
 
 
 def _text(document: Document, screen: Screen) -> str:
@@ -98,10 +93,8 @@ def _can_delete(program: str, flags: Flags) -> int:
             f"the manifests hold no Pod and no workload, so nothing tells whether RuntimeClass"
             f" {shown(name)} is in use; add them with --manifests"
         )
-    with counting(inventory.pods()) as pods:
-        broken = impact_document(
-            without_class(name, state), (pod for pod, *_ in pods), inventory.workloads()
-        )
+    pods = (pod for pod, *_ in inventory.pods())
+    broken = impact_document(without_class(name, state), pods, inventory.workloads())
     users = [
         *workload_users(broken["workloads"]),
         *defaults_naming(runtime_class, broken["namespaces"]),

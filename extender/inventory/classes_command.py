@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 
 from extender.admission.defaults import is_default
-from extender.cli.cluster_state import ClusterState, load_cluster
+from extender.cli.cluster_state import ClusterState, if_allowed, load_cluster
 from extender.cli.commands import policy_of, pool_label_flag, reading_flags
 from extender.cli.flags import Command, Flags, argument, boolean, flag
 from extender.cli.output import (
@@ -15,12 +15,10 @@ from extender.cli.output import (
     Row,
     Screen,
     class_names,
-    counting,
     print_answer,
     table,
 )
 from extender.cli.streams import warn
-from extender.cluster.reading_once import ForbiddenError
 from extender.explain.document import Document
 from extender.explain.text import bullets, heading
 from extender.inventory.headroom import Headroom
@@ -61,17 +59,16 @@ def _classes(program: str, flags: Flags) -> int:
 
 def _new_nodes(command: str, state: ClusterState) -> Iterator[NewNode]:
     """Warns of objects that can't be read, or may not be."""
-    try:
-        for kind, raw in state.inventory.node_templates():
-            try:
-                new = new_node_of(raw, kind)
-            except DecodeError as error:
-                warn(command, f"left out what new nodes of a {kind} would take: {error}")
-                continue
-            if new is not None:
-                yield new
-    except ForbiddenError as error:
-        warn(command, f"left out what new nodes would take: {error}")
+    templates = state.inventory.node_templates
+    told = if_allowed(command, "what new nodes would take", lambda: list(templates()))
+    for kind, raw in told or ():
+        try:
+            new = new_node_of(raw, kind)
+        except DecodeError as error:
+            warn(command, f"left out what new nodes of a {kind} would take: {error}")
+            continue
+        if new is not None:
+            yield new
 
 
 def _document(
@@ -80,12 +77,11 @@ def _document(
     """Every class by name; running includes stranded and drifted pods, but no starting pods."""
     snapshot = state.snapshot
     usage, placement = Usage(pools), Placement(snapshot, policy)
-    with counting(state.inventory.pods()) as pods:
-        for pod, _, load_of in pods:
-            if loads is not None and (load := load_of()) is not None:
-                loads.add(load, pod.runtime_class_name)
-            if pod.runtime_class_name:
-                usage.count(pod, placement.judge(pod)[0])
+    for pod, _, load_of in state.inventory.pods():
+        if loads is not None and (load := load_of()) is not None:
+            loads.add(load, pod.runtime_class_name)
+        if pod.runtime_class_name:
+            usage.count(pod, placement.judge(pod)[0])
     classes = snapshot.classes_by_name
     nodes = nodes_of_each(classes, snapshot, state.not_ready, policy, pools)
     findings = [

@@ -7,17 +7,7 @@ from flask import Flask, Response, request
 
 from extender.explain.document import Document
 from extender.explain.endpoint import answer, check_parameters, not_found, synced
-from extender.inventory.matching import (
-    class_documents,
-    class_list_text,
-    class_nodes_document,
-    class_nodes_text,
-    class_text,
-    listed_node_document,
-    node_document,
-    node_list_text,
-    node_text,
-)
+from extender.inventory import matching
 from extender.model.errors import BadRequestError
 from extender.model.names import text_of
 from extender.model.objects import RuntimeClass
@@ -73,11 +63,11 @@ class InventoryEndpoint:
         check_parameters("q")
         snapshot, text = synced(self._service), _asked_part()
         classes = [each for each in snapshot.classes_by_name if text in each.name.casefold()]
-        return answer({"items": self._documents(snapshot, classes)}, class_list_text)
+        return answer({"items": self._documents(snapshot, classes)}, matching.class_list_text)
 
     def _class(self, name: str) -> Response:
         check_parameters()
-        return answer(self.class_document(name), class_text)
+        return answer(self.class_document(name), matching.class_text)
 
     def class_document(self, name: str) -> Document:
         """Raises NotFoundError, UndecidedError."""
@@ -85,13 +75,17 @@ class InventoryEndpoint:
         return self._documents(snapshot, [class_named(snapshot, name)])[0]
 
     def _documents(self, snapshot: Snapshot, classes: Iterable[RuntimeClass]) -> list[Document]:
-        return class_documents(classes, snapshot, self._service.support, self._service.policy)
+        return matching.class_documents(
+            classes, snapshot, self._service.support, self._service.policy
+        )
 
     def _class_nodes(self, name: str) -> Response:
         check_parameters("limit")
         snapshot, limit = synced(self._service), asked_limit()
         nodes = nodes_of_class(class_named(snapshot, name), snapshot, self._service.policy)
-        return answer(class_nodes_document(name, nodes, snapshot, limit), class_nodes_text)
+        return answer(
+            matching.class_nodes_document(name, nodes, snapshot, limit), matching.class_nodes_text
+        )
 
     def _nodes(self) -> Response:
         check_parameters("limit", "q")
@@ -99,13 +93,15 @@ class InventoryEndpoint:
         part = _asked_part().encode("utf-8", "replace")
         found = sorted(name for name in snapshot.nodes if part in name.lower())
         names = found[: DEFAULT_LISTED_NODES if limit is None else limit]
-        return answer(self.node_list(names, snapshot, len(found) - len(names)), node_list_text)
+        return answer(
+            self.node_list(names, snapshot, len(found) - len(names)), matching.node_list_text
+        )
 
     def node_list(self, names: Iterable[bytes], snapshot: Snapshot, left_out: int = 0) -> Document:
         """Nodes with the classes that they support."""
         shapes = ((name, snapshot.nodes[name]) for name in names)
         items = [
-            listed_node_document(
+            matching.listed_node_document(
                 name, snapshot.shapes[shape], self._service.support.classes(snapshot, shape)
             )
             for name, shape in shapes
@@ -114,7 +110,7 @@ class InventoryEndpoint:
 
     def _node(self, name: str) -> Response:
         check_parameters()
-        return answer(self.node_document(name), node_text)
+        return answer(self.node_document(name), matching.node_text)
 
     def node_document(self, name: str) -> Document:
         """Raises NotFoundError, UndecidedError."""
@@ -124,4 +120,4 @@ class InventoryEndpoint:
         if shape is None:
             raise not_found("Node", name, map(text_of, snapshot.nodes))
         classes = classes_of_node(shape, snapshot.classes_by_name, self._service.policy)
-        return node_document(node, shape, classes)
+        return matching.node_document(node, shape, classes)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain
 from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily
@@ -17,6 +18,7 @@ from prometheus_client.registry import Collector
 from extender.admission.fit import as_admitted
 from extender.explain.document import Document
 from extender.explain.explanation import explain
+from extender.explain.own_checks import Question
 from extender.inventory.new_nodes import NewNode
 from extender.kubernetes.resources import allocatable_of
 from extender.model.objects import Amounts, Pod, RuntimeClass
@@ -36,20 +38,11 @@ from extender.rules.snapshot import Snapshot
 from extender.verbs.metrics import gauge_family
 
 
-@dataclass(slots=True)
-class Fits:
-    """The number of pods that fit, and on how many nodes each resource ends it."""
-
-    pods: int = 0
-    ends: Counter[str] = field(default_factory=Counter)
-
-    def add(self, pods: int, ends: Sequence[str]) -> None:
-        self.pods += pods
-        self.ends.update(ends)
-
-    def document(self) -> Document:
-        ends = sorted(self.ends.items(), key=lambda item: (-item[1], by_kube_scheduler(item[0])))
-        return {"fits": self.pods, "limitedBy": ends[0][0] if ends else ""}
+def _room(found: Sequence[tuple[int, Sequence[str]]]) -> Document:
+    """found: for each node what `fitting` returns."""
+    ends = Counter(chain.from_iterable(names for _, names in found))
+    most = min(ends, key=lambda name: (-ends[name], by_kube_scheduler(name)), default="")
+    return {"fits": sum(pods for pods, _ in found), "limitedBy": most}
 
 
 def fitting(request: Amounts, allocatable: Amounts, used: Amounts) -> tuple[int, list[str]]:
@@ -91,7 +84,8 @@ class Headroom:
         total, allocatable = self._total(runtime_class), self._snapshot.allocatable
         # The shapes tell what the class selects.
         asking = replace(_pod_of(runtime_class), node_selector={}, node_affinity=None)
-        for name in explain(asking, runtime_class, self._candidates, self._policy).passing:
+        asked = Question(asking, runtime_class, self._candidates, self._policy)
+        for name in explain(asked).passing:
             used = self._loads.used.get(name, _NO_LOAD)
             yield name, fitting(total, self._amounts(allocatable.get(name, b"")), used)
 
@@ -108,21 +102,16 @@ class Headroom:
         self, runtime_class: RuntimeClass, pools: Pools, new_nodes: Sequence[NewNode]
     ) -> Document:
         requests = self._asked(runtime_class)
-        fits, by_pool = Fits(), dict[str, Fits]()
+        fits, by_pool = [], dict[str, list[tuple[int, Sequence[str]]]]()
         for name, found in self.of_nodes(runtime_class):
-            pool = pools.pools[pools.of_node[name]].name
-            for each in (fits, by_pool.setdefault(pool, Fits())):
-                each.add(*found)
+            fits.append(found)
+            by_pool.setdefault(pools.pools[pools.of_node[name]].name, []).append(found)
         new = dict(self._new(runtime_class, pools, new_nodes))
         return {
             "requests": {name: amount_text(name, requests[name]) for name in sorted(requests)},
-            **fits.document(),
+            **_room(fits),
             "pools": [
-                {
-                    "pool": name,
-                    **by_pool.get(name, Fits()).document(),
-                    "newNode": new.get(name),
-                }
+                {"pool": name, **_room(by_pool.get(name, ())), "newNode": new.get(name)}
                 for name in sorted({*by_pool, *new})
             ],
         }
@@ -139,9 +128,9 @@ class Headroom:
             shape = Wanted.of([runtime_class]).shape_of(node)
             if Requirements.of(pod.needs, runtime_class, self._policy).mismatch(shape) is not None:
                 continue
-            size = self._amounts(node.allocatable or self._example(pools, each.offer.name))
+            size = self._amounts(node.allocatable or self._example(pools, each.pool))
             is_told = size.keys() >= request.keys() > set() if each.has_more else bool(size)
-            yield each.offer.name, fitting(request, size, _NO_LOAD)[0] if is_told else None
+            yield each.pool, fitting(request, size, _NO_LOAD)[0] if is_told else None
 
     def _example(self, pools: Pools, pool: str) -> bytes:
         """status.allocatable of a node that the pool has; empty where it has none."""

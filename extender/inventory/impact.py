@@ -17,7 +17,7 @@ from extender.admission.fit import as_admitted
 from extender.admission.merging import TooManyTermsError
 from extender.explain.document import Document, texts_of
 from extender.explain.explanation import explain, fit_error
-from extender.explain.own_checks import AskVersion
+from extender.explain.own_checks import AskVersion, Question
 from extender.kubernetes.decoder import DecodeError
 from extender.kubernetes.namespaces import rules_of
 from extender.lint.registry import check_namespaces
@@ -33,9 +33,6 @@ from extender.rules.pod_state import Placement
 from extender.rules.pools import nodes_of
 from extender.rules.snapshot import Snapshot
 from extender.rules.tolerations import TolerationSet, tolerates_cordon
-
-#: Templates whose nodes are remembered: those of many workloads differ in their names only.
-_REMEMBERED: Final = 1024
 
 _NONE: Final = frozenset[str]()
 
@@ -71,15 +68,10 @@ class View:
         self._examples = nodes_of(snapshot, list(self._sizes))
         self._known: dict[str, Room] = {}
 
-    def has_class(self, name: str) -> bool:
-        return not name or name in self.snapshot.runtime_classes
-
     def room(self, pod: Pod) -> Room:
-        """For pods of this template, once admission has changed them."""
+        """For pods of this template, once admission has changed them; many differ in names only."""
         key = repr(replace(pod, namespace="", name=""))
         if key not in self._known:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
             self._known[key] = self._judge(pod)
         return self._known[key]
 
@@ -94,7 +86,8 @@ class View:
             # The shapes tell what the class selects.
             admitted = replace(admitted, node_selector={}, node_affinity=None)
             candidates, sizes = self._examples, self._sizes
-        found = explain(admitted, runtime_class, candidates, self._policy, version=self._version)
+        asked = Question(admitted, runtime_class, candidates, self._policy, self._version)
+        found = explain(asked)
         if candidates is self._all:
             return Room(found.feasible, found.summary)
         counts = Counter[str]()
@@ -145,7 +138,8 @@ class Comparison:
     _named: set[tuple[str, str]] = field(default_factory=set)
 
     def _vanishes(self, name: str) -> bool:
-        return self.before.has_class(name) and not self.after.has_class(name)
+        before, after = self.before.snapshot.runtime_classes, self.after.snapshot.runtime_classes
+        return name in before and name not in after
 
     def pods(self, pods: Iterable[PlacedPod]) -> Iterator[Document]:
         """Those that could not start again on their node."""

@@ -1,19 +1,19 @@
 """impact: what a change of RuntimeClasses, Nodes or Namespaces would break, before it is made."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Final
 
 import click
 
+from extender.admission.given_files import brought_by, read_given
 from extender.cli.cluster_state import ClusterState, load_cluster, state_of
 from extender.cli.commands import policy_of, reading_flags
 from extender.cli.flags import Command, Flags, flag
-from extender.cli.output import Cell, Colour, Screen, counting, paragraph, print_answer, table
+from extender.cli.output import Cell, Colour, Screen, paragraph, print_answer, table
 from extender.cli.streams import warn
-from extender.cluster.input_files import STDIN, read_stdin
-from extender.cluster.manifest_objects import Manifests, load_manifests, read_manifest
+from extender.cluster.manifest_objects import Manifests
 from extender.explain.document import NAMED_NODES, Document
 from extender.explain.text import heading, names_text
 from extender.inventory.impact import Comparison, View, impact_document
@@ -49,10 +49,8 @@ def _impact(program: str, flags: Flags) -> int:
     for warning in _warnings(flags, state, brought):
         warn(command, warning)
     comparison = compared(state, changed(state, brought, flags), policy_of(flags))
-    with counting(state.inventory.pods()) as pods:
-        document = impact_document(
-            comparison, (pod for pod, *_ in pods), state.inventory.workloads()
-        )
+    pods = (pod for pod, *_ in state.inventory.pods())
+    document = impact_document(comparison, pods, state.inventory.workloads())
     names = [
         f"{each.get('kind', kind).lower()}/{each['name']}"
         for kind, key in (("pod", "pods"), ("", "workloads"), ("namespace", "namespaces"))
@@ -80,14 +78,9 @@ def compared(state: ClusterState, after: Manifests, policy: Policy) -> Compariso
     )
 
 
-def _brought(command: str, filenames: Iterable[str]) -> Manifests:
+def _brought(command: str, filenames: Sequence[str]) -> Manifests:
     """The classes, nodes and namespaces of -f. Raises UsageError, also without any."""
-    brought = Manifests()
-    for each in filenames:
-        if each == STDIN:
-            read_manifest(read_stdin(), "stdin", brought)
-        else:
-            load_manifests([each], brought, pipes=True)
+    brought = brought_by(read_given(filenames, recursive=False)) if filenames else Manifests()
     if filenames and not (brought.runtime_classes or brought.nodes or brought.namespaces):
         raise UsageError(f"-f {', '.join(filenames)}: holds no RuntimeClass, Node or Namespace")
     for warning in brought.warnings:
@@ -135,9 +128,6 @@ def _without(labels: Mapping[str, str], text: str) -> Mapping[str, str]:
     return {name: each for name, each in labels.items() if name != key} if gone else labels
 
 
-#: The number of objects listed on a terminal; JSON has all.
-_LISTED: Final = 1000
-
 #: By key of the document the title of its table, and the keys of its columns.
 _TABLES: Final = {
     "pods": (
@@ -159,9 +149,8 @@ def _text(document: Document, screen: Screen) -> str:
         found = sorted(document[key], key=lambda each: bool(each.get("nodesAfter")))
         rows = [[_cell(each, column) for column in columns] for each in found]
         if rows:
-            more = f"{len(rows) - _LISTED} more\n" if len(rows) > _LISTED else ""
-            text = table(screen, [each.upper() for each in columns], rows[:_LISTED])
-            parts.append(heading(screen, title) + text + more)
+            text = table(screen, [each.upper() for each in columns], rows)
+            parts.append(heading(screen, title) + text)
     for told, names in document["nodes"].items():
         if names:
             text = f"{told.capitalize()} by a class: {names_text(names[:NAMED_NODES], len(names))}"

@@ -1,15 +1,13 @@
 """pods: the class, node and state of each pod that uses a RuntimeClass."""
 
-import os
 from collections import Counter
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from extender.cli.cluster_state import ClusterState, load_cluster
-from extender.cli.commands import namespace_flag, policy_of, reading_flags
+from extender.cli.commands import policy_of, reading_flags
 from extender.cli.flags import PLUGIN, Command, Flags, boolean, flag
-from extender.cli.output import Cell, Colour, Row, Screen, counting, paragraph, print_answer, table
+from extender.cli.output import Cell, Colour, Row, Screen, print_answer, table
 from extender.explain.document import Document
 from extender.explain.explanation import Explainer
 from extender.model.errors import UsageError
@@ -51,57 +49,46 @@ def _items(
     placement = Placement(snapshot, policy, datetime.now(UTC))
     items: list[Document] = []
     pending = wanted == {State.PENDING}
-    with counting(state.inventory.pods(namespace, pending=pending)) as pods:
-        for pod, explained, _ in pods:
-            name = pod.runtime_class_name
-            if runtime_class is not None and name != runtime_class:
-                continue
-            if not name and not pod.features and (pod.node or State.PENDING not in wanted):
-                continue
-            verdict, reason = placement.judge(pod)
-            if wanted and verdict not in wanted:
-                continue
-            if verdict is State.PENDING:
-                explanation = explainer.explain(explained())
-                reason = " ".join([*explanation.state, explanation.summary])
-            of_pod = snapshot.runtime_classes.get(name)
-            items.append(
-                {
-                    "namespace": pod.namespace,
-                    "name": pod.name,
-                    "class": name,
-                    "handler": of_pod.handler if of_pod else "",
-                    "node": pod.node,
-                    "state": verdict,
-                    "reason": reason,
-                }
-            )
+    for pod, explained, _ in state.inventory.pods(namespace, pending=pending):
+        name = pod.runtime_class_name
+        if runtime_class is not None and name != runtime_class:
+            continue
+        if not name and not pod.features and (pod.node or State.PENDING not in wanted):
+            continue
+        verdict, reason = placement.judge(pod)
+        if wanted and verdict not in wanted:
+            continue
+        if verdict is State.PENDING:
+            explanation = explainer.explain(explained())
+            reason = " ".join([*explanation.state, explanation.summary])
+        of_pod = snapshot.runtime_classes.get(name)
+        items.append(
+            {
+                "namespace": pod.namespace,
+                "name": pod.name,
+                "class": name,
+                "handler": of_pod.handler if of_pod else "",
+                "node": pod.node,
+                "state": verdict,
+                "reason": reason,
+            }
+        )
     return items
 
 
 def _text(document: Document, screen: Screen) -> str:
-    notice = _notice([each["reason"] for each in document["items"]])
     rows: list[Row] = [
         [
             *(shown(each[key]) for key in ("namespace", "name", "class", "node")),
             Cell(each["state"], _COLOURS.get(each["state"], Colour.DOUBTFUL)),
-            printable(each["reason"][len(notice) :].lstrip()),
+            printable(each["reason"]),
         ]
         for each in document["items"]
     ]
     headers = ("NAMESPACE", "NAME", "CLASS", "NODE", "STATE", "REASON")
     counts = Counter(each["state"] for each in document["items"])
     told = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
-    text = table(screen, headers, rows) + (f"\n{told}\n" if told else "")
-    return text + ("\n" + paragraph(screen, f"All of them: {printable(notice)}") if notice else "")
-
-
-def _notice(reasons: Sequence[str]) -> str:
-    """The sentences with which the reasons of all of several pods begin."""
-    if len(reasons) < 2 or len(set(reasons)) == 1:
-        return reasons[0] if len(reasons) > 1 else ""
-    same = os.path.commonprefix(reasons)  # noqa: RUF071 (of characters)
-    return same[: same.rfind(". ") + 1]
+    return table(screen, headers, rows) + (f"\n{told}\n" if told else "")
 
 
 PODS: Final = Command(
@@ -110,7 +97,10 @@ PODS: Final = Command(
     " of their node's runtime.",
     _pods,
     [
-        namespace_flag("only pods of this namespace; with kubectl the context's by default"),
+        flag(
+            "-n, --namespace NAME",
+            "only pods of this namespace; with kubectl the context's by default",
+        ),
         boolean("-A, --all-namespaces", "pods of all namespaces"),
         flag("--class CLASS", "only pods that name this class", name="runtimeclass"),
         boolean(

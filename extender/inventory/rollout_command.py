@@ -11,7 +11,7 @@ from typing import Final
 from extender.cli.cluster_state import ClusterState, load_cluster
 from extender.cli.commands import policy_of, pool_label_flag, reading_flags
 from extender.cli.flags import Command, Flags, argument
-from extender.cli.output import Cell, Colour, Row, Screen, counting, print_answer, table
+from extender.cli.output import Cell, Colour, Row, Screen, print_answer, table
 from extender.cli.streams import warn
 from extender.explain.document import NAMED_NODES, Document, texts_of
 from extender.explain.text import bullets, heading, names_text
@@ -64,10 +64,9 @@ def _document(
     """
     snapshot, inventory = state.snapshot, state.inventory
     pods_on = Counter[bytes]()
-    with counting(inventory.pods()) as pods:
-        for pod, *_ in pods:
-            if pod.runtime_class_name == old:
-                pods_on[pod.node.encode("utf-8", "replace")] += 1
+    for pod, *_ in inventory.pods():
+        if pod.runtime_class_name == old:
+            pods_on[pod.node.encode("utf-8", "replace")] += 1
     pending = pods_on.pop(b"", 0)
     old_class = snapshot.runtime_classes.get(old)
     # Once the old class is deleted, only its pods show which nodes ran it.

@@ -1,39 +1,32 @@
 """check: runs the registry of lints over a cluster and a kube-scheduler configuration."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from extender.admission.defaults import Subject, subject_of
-from extender.cli.cluster_state import ClusterState, has_cluster, load_cluster
+from extender.cli.cluster_state import ClusterState, has_cluster, if_allowed, load_cluster
 from extender.cli.commands import policy_of, reading_flags, version_flag
 from extender.cli.flags import Command, Flags, boolean, flag
-from extender.cli.output import counting, print_answer
+from extender.cli.output import print_answer
 from extender.cli.streams import warn
 from extender.cluster.input_files import FileError, read_file
-from extender.cluster.reading_once import ForbiddenError
 from extender.kubernetes.decoder import DecodeError
 from extender.kubernetes.yaml_documents import YamlError, yaml_documents
-from extender.lint.facts import Circumstances, SchedulerConfigError
+from extender.lint import registry
+from extender.lint.facts import Circumstances
 from extender.lint.files import FILE_OUTPUTS, check_file_flags, check_files
-from extender.lint.lints.extenders import our_extenders
 from extender.lint.lints.namespaces import refused_by_policies
 from extender.lint.lints.nodes import untainted_special_nodes
+from extender.lint.lints.scheduler_config import our_extenders
 from extender.lint.probe import probe
-from extender.lint.registry import (
-    check_classes,
-    check_marks,
-    check_namespaces,
-    check_pods,
-    check_scheduler_config,
-)
 from extender.lint.reports import findings_document, findings_text
 from extender.model.errors import UsageError
 from extender.model.finding import Finding, Severity, worst_first
-from extender.model.objects import Pod
-from extender.model.reasons import number_of
+from extender.model.reasons import number_of, shown
 from extender.rules.class_nodes import Support
 
-_MAX_CONFIG_BYTES: Final = 16 * 2**20
+API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+KIND: Final = "KubeSchedulerConfiguration"
 
 
 def _check(program: str, flags: Flags) -> int:
@@ -60,10 +53,7 @@ def _check_set_up(program: str, flags: Flags) -> int:
         state = load_cluster(program, flags, subjects=flags.policies)
         findings += _check_cluster(state, flags, program, looked_at)
     if config is not None:
-        try:
-            findings += _check_config(config, state, findings, flags, program)
-        except SchedulerConfigError as error:
-            raise UsageError(f"--scheduler-config {flags.scheduler_config}: {error}") from None
+        findings += _check_config(config, state, flags, program)
         looked_at.append(str(flags.scheduler_config))
     findings = worst_first(findings)
     failing = Severity(flags.fail_on or Severity.ADVICE)
@@ -89,58 +79,46 @@ def _check_cluster(
     if not snapshot.nodes:
         warn(program, "no Node is known: findings that depend on nodes are left out")
     policy = policy_of(flags)
-    findings += check_classes(snapshot, Support(policy.handler_check), policy, state.nodes)
+    findings += registry.check_classes(snapshot, Support(policy.handler_check), policy, state.nodes)
     looked_at.append(number_of(len(snapshot.runtime_classes), "RuntimeClass", "RuntimeClasses"))
     looked_at.append(number_of(len(snapshot.nodes), "node"))
-    try:
-        findings += check_pods(inventory.pending_pods().values(), snapshot.runtime_classes)
-    except ForbiddenError as error:
-        warn(program, f"left out whether pods wait for a class that does not exist: {error}")
-        looked_at.append("no pods, which may not be listed")
-    try:
-        findings += check_namespaces(inventory.namespaces(), snapshot.runtime_classes)
-    except ForbiddenError as error:
-        warn(program, f"left out whether namespaces have default classes that exist: {error}")
-        looked_at.append("no namespaces, which may not be listed")
+    what = "whether pods wait for a class that does not exist"
+    pods = if_allowed(program, what, inventory.pending_pods) or {}
+    what = "whether namespaces have default classes that exist"
+    namespaces = if_allowed(program, what, inventory.namespaces) or {}
+    findings += registry.check_pods(pods.values(), snapshot.runtime_classes)
+    findings += registry.check_namespaces(namespaces, snapshot.runtime_classes)
     return findings
 
 
 def _subjects(state: ClusterState) -> Sequence[Subject]:
     """Raises UsageError for what can't be read, and where it may not be listed."""
-    with counting(state.inventory.subjects(), "pods and templates") as found:
-        try:
-            subjects = (subject_of(raw, kind) for kind, raw in found)
-            # A list that begins again gives some twice.
-            unique = {(each.kind, each.namespace, each.name): each for each in subjects if each}
-        except DecodeError as error:
-            raise UsageError(str(error)) from None
+    try:
+        subjects = (subject_of(raw, kind) for kind, raw in state.inventory.subjects())
+        # A list that begins again gives some twice.
+        unique = {(each.kind, each.namespace, each.name): each for each in subjects if each}
+    except DecodeError as error:
+        raise UsageError(str(error)) from None
     return list(unique.values())
 
 
 def _check_config(
     config: dict[str, Any],
     state: ClusterState | None,
-    in_cluster: Sequence[Finding],
     flags: Flags,
     program: str,
 ) -> list[Finding]:
-    """Raises SchedulerConfigError."""
-    extenders = our_extenders(config)
-    broken, untainted, findings = None, [], list[Finding]()
+    untainted, findings = [], list[Finding]()
     if state is not None:
-        broken = any(each.check == "handler-absent" for each in in_cluster)
         untainted = untainted_special_nodes(state.snapshot, policy_of(flags).handler_check)
-        pods: Collection[Pod] = ()
-        try:
-            pods = state.inventory.pending_pods().values()
-        except ForbiddenError as error:
-            warn(program, f"left out whether pods are marked as the configuration wants: {error}")
-        findings += check_marks(config, state.nodes, pods)
+        what = "whether pods are marked as the configuration wants"
+        pods = if_allowed(program, what, state.inventory.pending_pods) or {}
+        findings += registry.check_marks(config, state.nodes, pods.values())
     circumstances = Circumstances(
-        not flags.no_admission_plugin, flags.kubernetes_version, broken, flags.in_pod, untainted
+        not flags.no_admission_plugin, flags.kubernetes_version, flags.in_pod, untainted
     )
-    findings += check_scheduler_config(config, circumstances)
-    for place, extender in extenders if flags.probe else ():
+    findings += registry.check_scheduler_config(config, circumstances)
+    for place, extender in our_extenders(config) if flags.probe else ():
         findings += probe(place, extender)
     return findings
 
@@ -149,13 +127,18 @@ def _read_config(name: str) -> dict[str, Any]:
     """The first document of the file. Raises UsageError."""
     where = f"--scheduler-config {name}"
     try:
-        text = read_file(name, _MAX_CONFIG_BYTES, pipes=True)
+        text = read_file(name, pipes=True)
         documents = [each for each in yaml_documents(text) if each is not None]
     except (FileError, YamlError) as error:
         raise UsageError(f"{where}: {error}") from None
-    if not documents or not isinstance(documents[0], dict):
-        raise UsageError(f"{where}: expected a KubeSchedulerConfiguration")
-    return documents[0]
+    config = documents[0] if documents else None
+    if not isinstance(config, dict):
+        raise UsageError(f"{where}: expected a {KIND}")
+    version, kind = config.get("apiVersion"), config.get("kind")
+    if (version, kind) != (API_VERSION, KIND):
+        got = f"kind {shown(str(kind))} of {shown(str(version))}"
+        raise UsageError(f"{where}: expected {KIND} of {API_VERSION}, got {got}")
+    return config
 
 
 CHECK: Final = Command(

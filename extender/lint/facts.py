@@ -61,23 +61,17 @@ class NamespaceFacts:
         return cls(rules, opted_in, runtime_classes)
 
 
-class SchedulerConfigError(ValueError):
-    """The document can't be linted; one line that says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Circumstances:
     """Facts that a KubeSchedulerConfiguration itself does not tell.
 
-    kubernetes_version: (major, minor), None where it is not known. broken_promises: whether nodes
-    have the labels of a class but not its handler, None where no cluster was looked at. in_pod:
-    whether kube-scheduler runs in a pod with a service account, None where that is not known.
-    untainted: the nodes that serve RuntimeClasses by their labels alone, beside others that do not.
+    kubernetes_version: (major, minor), None where it is not known. in_pod: whether kube-scheduler
+    runs in a pod with a service account, None where that is not known. untainted: the nodes that
+    serve RuntimeClasses by their labels alone, beside others that do not.
     """
 
     admission_plugin: bool = True
     kubernetes_version: tuple[int, int] | None = None
-    broken_promises: bool | None = None
     in_pod: bool | None = None
     untainted: Sequence[str] = ()
 

@@ -161,37 +161,33 @@ def _taints(case: _Case) -> Iterator[Found]:
 def _labels(case: _Case) -> Iterator[Found]:
     """The labels that the pod itself asks for: one entry, all of them, its affinity."""
     code, selector, place = "fits_nowhere", case.pod.node_selector, case.template.spec
+    fix = "kubectl get nodes --show-labels"
     of_class = dict(case.runtime_class.node_selector) if case.runtime_class else {}
     own = [key for key in selector if key not in of_class]
     for key in own[:_TRIED]:
         left = {name: value for name, value in selector.items() if name != key}
-        text, fix = f"nodeSelector {shown(key)}={shown(selector[key])}", f"-L {shown(key)}"
-        at = place("nodeSelector", key)
-        yield from case.relaxed(code, text, at, f"kubectl get nodes {fix}", node_selector=left)
-    show = "kubectl get nodes --show-labels"
-    if len(own) > 1:
-        left = {key: selector[key] for key in selector if key in of_class}
-        at = place("nodeSelector")
-        yield from case.relaxed(code, "nodeSelector", at, show, node_selector=left)
-    if case.pod.node_affinity is not None:
-        text, at = "required node affinity", place("affinity")
-        yield from case.relaxed(code, text, at, show, node_affinity=None)
+        text, at = f"nodeSelector {shown(key)}={shown(selector[key])}", place("nodeSelector", key)
+        yield from case.relaxed(code, text, at, fix, node_selector=left)
+    left = {key: selector[key] for key in selector if key in of_class}
+    yield from case.relaxed(code, "nodeSelector", place("nodeSelector"), fix, node_selector=left)
+    text, at = "required node affinity", place("affinity")
+    yield from case.relaxed(code, text, at, fix, node_affinity=None)
 
 
 def _features(case: _Case) -> Iterator[Found]:
-    needs, template = case.pod.features, case.template
-    fix = "remove it, or use a RuntimeClass whose handler has the feature"
-    of_users = {"sets_host_users": False, "declared_needs": frozenset[str]()}
-    texts, place = ("hostUsers: false", "recursiveReadOnly: Enabled"), template.spec("hostUsers")
+    needs, texts, changed = case.pod.features, [], dict[str, Any]()
+    place = case.template.spec("hostUsers")
     if needs.user_namespaces:
-        left = needs._replace(user_namespaces=False)
-        yield from case.relaxed("feature", texts[0], place, fix, features=left, **of_users)
+        texts.append("hostUsers: false")
+        changed = {"sets_host_users": False, "declared_needs": frozenset[str]()}
     if needs.recursive_read_only_mounts:
-        left, mount = needs._replace(recursive_read_only_mounts=False), template.read_only_mount()
-        yield from case.relaxed("feature", texts[1], mount, fix, features=left)
-    if all(needs):
-        neither, text = type(needs)(), " and ".join(texts)
-        yield from case.relaxed("feature", text, place, fix, features=neither, **of_users)
+        texts.append("recursiveReadOnly: Enabled")
+        place = place if needs.user_namespaces else case.template.read_only_mount()
+    text, fix = (
+        " and ".join(texts),
+        "remove it, or use a RuntimeClass whose handler has the feature",
+    )
+    yield from case.relaxed("feature", text, place, fix, features=type(needs)(), **changed)
 
 
 def _kubelet(case: _Case) -> Iterator[Found]:

@@ -4,12 +4,14 @@ This host may differ from kube-scheduler's, so an extender that is unreachable f
 reachable from there.
 """
 
-import asyncio
 import base64
 import os
+import socket
 import ssl
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse
 from tempfile import NamedTemporaryFile
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
@@ -18,8 +20,7 @@ from extender.cluster.input_files import FileError, read_file
 from extender.model.finding import Finding, error
 from extender.model.reasons import shown
 
-#: Time for a whole probe, connection and TLS handshake included; kube-scheduler waits 5 s for an
-#: answer.
+#: For the connection, and then for the answer; kube-scheduler waits as long.
 PROBE_SECONDS: Final = 5.0
 
 _READINESS: Final = "/readyz"
@@ -36,7 +37,7 @@ def probe(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
     try:
         parts = _parsed(url)
         context = _context(extender) if parts.scheme == "https" else None
-        status, text = asyncio.run(_ask(parts, context, extender.get("tlsConfig") or {}))
+        status, text = _ask(parts, context, extender.get("tlsConfig") or {})
         said = "" if status == HTTPStatus.OK else f"{_READINESS} answers {status} {text}"
     except _ProbeError as cause:
         said = str(cause)
@@ -60,35 +61,29 @@ def _parsed(url: str) -> SplitResult:
     return parts
 
 
-async def _ask(
+def _ask(
     parts: SplitResult, context: ssl.SSLContext | None, tls: Mapping[str, Any]
 ) -> tuple[int, str]:
     """The status and the text of the answer."""
+    address = parts.hostname or "", parts.port or (443 if context else 80)
     request = f"GET {parts.path.rstrip('/')}{_READINESS} HTTP/1.0\r\nHost: {parts.netloc}\r\n\r\n"
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            reader, writer = await asyncio.open_connection(
-                parts.hostname,
-                parts.port or (443 if context else 80),
-                ssl=context,
-                server_hostname=str(tls.get("serverName") or parts.hostname) if context else None,
-            )
-            try:
-                writer.write(request.encode())
-                answer = b""
-                while len(answer) < _MAX_ANSWER and (more := await reader.read(_MAX_ANSWER)):
-                    answer += more
-            finally:
-                writer.close()
-    except TimeoutError:
-        raise _ProbeError(f"no answer within {PROBE_SECONDS:g} s") from None
-    except (OSError, ValueError) as error:
-        raise _ProbeError(_cause(error)) from None
-    head, _, text = answer.decode(errors="replace").partition("\r\n\r\n")
-    version, _, status = head.partition("\r\n")[0].partition(" ")
-    if not version.startswith("HTTP/") or not status[:3].isdecimal():
-        raise _ProbeError("the answer is not HTTP")
-    return int(status[:3]), " ".join(text.split())
+    with ExitStack() as opened:
+        try:
+            stream = opened.enter_context(socket.create_connection(address, PROBE_SECONDS))
+            if context:
+                name = str(tls.get("serverName") or parts.hostname)
+                stream = opened.enter_context(context.wrap_socket(stream, server_hostname=name))
+            stream.sendall(request.encode())
+            answer = HTTPResponse(stream)
+            answer.begin()
+            text = answer.read(_MAX_ANSWER).decode(errors="replace")
+        except TimeoutError:
+            raise _ProbeError(f"no answer within {PROBE_SECONDS:g} s") from None
+        except HTTPException:
+            raise _ProbeError("the answer is not HTTP") from None
+        except (OSError, ValueError) as error:
+            raise _ProbeError(_cause(error)) from None
+    return answer.status, " ".join(text.split())
 
 
 def _cause(error: Exception) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, TypeVarTuple
 
 from extender.lint.facts import Circumstances, Facts, NamespaceFacts
-from extender.lint.lints import classes, extenders, namespaces, nodes, profiles
+from extender.lint.lints import classes, namespaces, nodes, scheduler_config
 from extender.lint.lints import marked_pods as marks
 from extender.model.finding import Finding
 from extender.model.objects import Namespace, Node, Pod
@@ -49,19 +49,19 @@ NAMESPACE_LINTS: Final = (
 
 #: Lints of an extender in a KubeSchedulerConfiguration; they take its place there too.
 EXTENDER_LINTS: Final = (
-    extenders.url,
-    extenders.verbs,
-    extenders.node_cache,
-    extenders.managed_resources,
-    extenders.ignorable,
-    extenders.timeout,
-    extenders.tls,
+    scheduler_config.url,
+    scheduler_config.verbs,
+    scheduler_config.node_cache,
+    scheduler_config.managed_resources,
+    scheduler_config.ignorable,
+    scheduler_config.timeout,
+    scheduler_config.tls,
 )
 
 CONFIGURATION_LINTS: Final = (
-    extenders.no_extender,
-    profiles.sampling,
-    profiles.client_connection,
+    scheduler_config.no_extender,
+    scheduler_config.sampling,
+    scheduler_config.client_connection,
 )
 
 #: Lints of a KubeSchedulerConfiguration with the nodes and the pods that wait for it.
@@ -93,9 +93,8 @@ def check_namespaces(
 def check_scheduler_config(
     document: Mapping[str, Any], circumstances: Circumstances
 ) -> list[Finding]:
-    """Raises SchedulerConfigError for a document of another kind."""
     findings = []
-    for place, extender in extenders.our_extenders(document):
+    for place, extender in scheduler_config.our_extenders(document):
         findings += _run(EXTENDER_LINTS, place, extender, circumstances)
     return findings + _run(CONFIGURATION_LINTS, document, circumstances)
 
@@ -103,5 +102,4 @@ def check_scheduler_config(
 def check_marks(
     document: Mapping[str, Any], known: Collection[Node], pods: Collection[Pod]
 ) -> list[Finding]:
-    """Raises SchedulerConfigError for a document of another kind."""
     return _run(MARK_LINTS, document, known, pods)

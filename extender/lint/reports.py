@@ -146,7 +146,6 @@ RULES: Final[Mapping[str, str]] = {
     "class_ignored": "A field looks like a misspelt runtimeClassName, and has no effect.",
     "class_required": "The namespace requires its pods to name a RuntimeClass.",
     "conflict": "The pod's nodeSelector contradicts its RuntimeClass's.",
-    "contradicts_class": "A ResourceFlavor or NodePool contradicts its RuntimeClass.",
     "daemonset_hangs": "A DaemonSet's pods would stay Pending on some of its nodes.",
     "feature": "No node's runtime has a feature that the pods need.",
     "fits_nowhere": "No node can run the pods.",

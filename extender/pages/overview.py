@@ -15,10 +15,9 @@ from extender.model.reasons import number_of
 from extender.model.using_objects import WaitingPod, WaitingPods
 from extender.pages.templating import ago, asked_text, page, page_of
 from extender.rules.class_nodes import verdicts_of_class
-from extender.rules.node_shape import Shape
 from extender.rules.pools import Pool, pools_of
 from extender.rules.snapshot import NodeTable, Snapshot
-from extender.rules.verdicts import Verdicts
+from extender.rules.verdicts import Shapes, Verdicts
 from extender.verbs.outcomes import RefusedPod
 from extender.verbs.service import Service
 
@@ -33,52 +32,22 @@ PODS_OPEN: Final = 8
 
 
 class Cell(NamedTuple):
-    """Nodes that match a RuntimeClass; pool is "" for all, why what most of the others lack.
-
-    cordoned: the number of matching ones that take no new pods.
-    """
+    """Nodes that match a RuntimeClass; pool is "" for all, cordoned take no new pods."""
 
     pool: str
     matching: int
     total: int
     cordoned: int = 0
-    why: str = ""
 
 
-class PoolCounts:
-    """The nodes of a snapshot counted by pool and shape; pools are in the order of their names."""
-
-    def __init__(self, snapshot: Snapshot, pool_labels: Sequence[str]) -> None:
-        ids = snapshot.nodes
-        self.pools: Sequence[Pool] = pools_of(snapshot, pool_labels).pools
-        self.all = Pool("", "", list(ids))
-        self._all = Counter(ids.values())
-        self._counts = [Counter(ids[name] for name in pool.nodes) for pool in self.pools]
-
-    def row(
-        self, verdicts: Verdicts, shapes: Sequence[Shape], columns: Sequence[int]
-    ) -> Sequence[Cell]:
-        """How many nodes match a class with these verdicts, of all nodes and of some pools."""
-        of_pools = [(self.pools[column], self._counts[column]) for column in columns]
-        return [
-            _cell(pool, counts, verdicts, shapes)
-            for pool, counts in [(self.all, self._all), *of_pools]
-        ]
+#: A pool, and its nodes by shape.
+Counted = tuple[Pool, Mapping[ShapeId, int]]
 
 
-def _cell(
-    pool: Pool, counts: Mapping[ShapeId, int], verdicts: Verdicts, shapes: Sequence[Shape]
-) -> Cell:
-    by_code, cordoned = Counter[int](), 0
-    for shape_id, count in counts.items():
-        code = verdicts.codes[shape_id]
-        by_code[code] += count
-        cordoned += count if not code and shapes[shape_id - 1].unschedulable else 0
-    matching, why = by_code.pop(0, 0), ""
-    if by_code:
-        reason = verdicts.reasons[min(by_code, key=lambda code: (-by_code[code], code))]
-        why = reason.detail if reason else ""
-    return Cell(pool.name, matching, len(pool.nodes), cordoned, why)
+def _cell(pool: Pool, counts: Mapping[ShapeId, int], verdicts: Verdicts, shapes: Shapes) -> Cell:
+    passing = {each: count for each, count in counts.items() if not verdicts.codes[each]}
+    cordoned = sum(passing[each] for each in passing if shapes[each].unschedulable)
+    return Cell(pool.name, sum(passing.values()), len(pool.nodes), cordoned)
 
 
 class Problem(NamedTuple):
@@ -123,7 +92,7 @@ class OverviewPage:
     def __init__(self, service: Service) -> None:
         self._service = service
         # Not the table itself: the store reuses its dictionaries once nothing refers to it.
-        self._counted: tuple[ReferenceType[NodeTable], PoolCounts] | None = None
+        self._counted: tuple[ReferenceType[NodeTable], Sequence[Counted]] | None = None
 
     def answer(self) -> Response:
         service, snapshot = self._service, synced(self._service)
@@ -156,39 +125,41 @@ class OverviewPage:
 
     def _grid(self, snapshot: Snapshot) -> Mapping[str, Any]:
         text, pool_text = asked_text("q"), asked_text("pool")
-        counted, shapes = self.counted(snapshot), snapshot.shapes.shapes
-        chosen = [
-            number
-            for number, each in enumerate(counted.pools)
-            if pool_text.casefold() in each.name.casefold()
-        ]
-        by_size = sorted(chosen, key=lambda number: -len(counted.pools[number].nodes))
-        columns = sorted(by_size[:MAX_POOLS])
+        all_nodes, *pools = self.counted(snapshot)
+        chosen = [each for each in pools if pool_text.casefold() in each[0].name.casefold()]
+        largest = sorted(chosen, key=lambda each: -len(each[0].nodes))[:MAX_POOLS]
+        columns = sorted(largest, key=lambda each: each[0].name)
         classes = [e for e in snapshot.classes_by_name if text.casefold() in e.name.casefold()]
         number, page_count, listed = page_of(classes, CLASSES_A_PAGE)
         rows = []
         for each in listed:
-            verdicts = verdicts_of_class(each, shapes, self._service.policy)
-            rows.append({"name": each.name, "cells": counted.row(verdicts, shapes, columns)})
+            verdicts = verdicts_of_class(each, snapshot.shapes.shapes, self._service.policy)
+            cells = [_cell(*one, verdicts, snapshot.shapes) for one in (all_nodes, *columns)]
+            rows.append({"name": each.name, "cells": cells})
         return {
             "text": text,
             "pool_text": pool_text,
             "parameters": {"q": text, "pool": pool_text},
             "page": number,
             "page_count": page_count,
-            "nodes_total": len(counted.all.nodes),
-            "pools_total": len(counted.pools),
-            "pools": [counted.pools[column] for column in columns],
+            "nodes_total": len(snapshot.nodes),
+            "pools_total": len(pools),
+            "pools": [pool for pool, _ in columns],
             "pools_left_out": len(chosen) - len(columns),
             "rows": rows,
         }
 
-    def counted(self, snapshot: Snapshot) -> PoolCounts:
-        """The nodes by pool: 0.2 s for 65,000, so once for each state of the nodes."""
+    def counted(self, snapshot: Snapshot) -> Sequence[Counted]:
+        """First all nodes, then the pools by name: 0.2 s for 65,000, so once for each state."""
         counted = self._counted
         if counted is None or counted[0]() is not snapshot.table:
-            counts = PoolCounts(snapshot, self._service.pool_labels)
-            counted = self._counted = (ref(snapshot.table), counts)
+            ids = snapshot.nodes
+            pools = pools_of(snapshot, self._service.pool_labels).pools
+            found = [
+                (pool, Counter(ids[name] for name in pool.nodes))
+                for pool in (Pool("", "", list(ids)), *pools)
+            ]
+            counted = self._counted = (ref(snapshot.table), found)
         return counted[1]
 
     def _waits(

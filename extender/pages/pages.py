@@ -19,11 +19,10 @@ from extender.http.answers import NotFoundError, Refusal, answer_of
 from extender.inventory.endpoint import InventoryEndpoint, class_named
 from extender.inventory.matching import class_nodes_document
 from extender.model.reasons import printable
-from extender.pages.overview import OverviewPage
+from extender.pages.overview import Counted, OverviewPage
 from extender.pages.templating import asked_text, form_fields, page, page_of
 from extender.rules.class_nodes import ClassNodes, nodes_of_class
 from extender.rules.node_shape import Shape
-from extender.rules.pools import Pool
 from extender.verbs.service import Service
 
 #: The number of nodes on a page, and for each reason on it.
@@ -127,7 +126,7 @@ class Pages:
         snapshot, pool = synced(self._service), asked_text("pool")
         nodes = nodes_of_class(class_named(snapshot, name), snapshot, self._service.policy)
         if pool:
-            nodes = _of_pool(nodes, self._overview.counted(snapshot).pools, pool)
+            nodes = _of_pool(nodes, self._overview.counted(snapshot), pool)
         return page(
             "class.html",
             item=self._inventory.class_document(name),
@@ -268,8 +267,8 @@ def _allow_nothing_else(response: Response) -> Response:
     return response
 
 
-def _of_pool(nodes: ClassNodes, pools: Sequence[Pool], pool: str) -> ClassNodes:
-    members = {name for each in pools if each.name == pool for name in each.nodes}
+def _of_pool(nodes: ClassNodes, pools: Sequence[Counted], pool: str) -> ClassNodes:
+    members = {name for each, _ in pools if each.name == pool for name in each.nodes}
     of_reasons = [
         (reason, [name for name in names if name in members])
         for reason, names in nodes.not_matching

@@ -1,6 +1,5 @@
 """The webhook command: its flags, and a source of RuntimeClasses wired to its routes."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -14,15 +13,13 @@ from extender.cli.flags import Command, Flags, boolean, choice
 from extender.cluster.api.config import ClusterConfig
 from extender.cluster.following_manifests import ManifestFollower
 from extender.cluster.live_cluster import LiveCluster
-from extender.cluster.pod_and_namespace_feeds import NamespaceFeed, PodFeed
+from extender.cluster.pod_and_namespace_feeds import NamespaceFeed
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.health import Health
 from extender.http.limits import Capacity
-from extender.inventory.impact_warning import ImpactWarning
-from extender.kubernetes.kinds import NAMESPACES, PODS
+from extender.kubernetes.kinds import NAMESPACES
 from extender.model.errors import UsageError
 from extender.model.objects import MARK
-from extender.rules.pod_state import PodGroup
 from extender.server import starting
 from extender.server.app import create_ops_app, create_webhook_app
 from extender.server.gunicorn_worker import Running
@@ -35,16 +32,13 @@ def _webhook(_: str, flags: Flags) -> int:
             f"--bind {flags.bind} needs --tls-cert-file and --tls-private-key-file:"
             " only a loopback address may do without TLS"
         )
-    source = replace(source_of(flags), uses=flags.warn_impact)
-    return starting.run(flags, source, partial(_start, flags))
+    return starting.run(flags, source_of(flags), partial(_start, flags))
 
 
 def _start(flags: Flags, preloaded: starting.Preloaded, capacity: Capacity) -> Running:
     """Called in the worker: make the parts and start the source."""
     store, metrics = SnapshotStore(), Metrics()
     needs_namespaces = flags.default_class or flags.fit
-    pods = PodFeed(lambda: store.snapshot.runtime_classes)
-    groups: Callable[[], Mapping[PodGroup, int] | None] = pods.groups
     health = Health(lambda: store.snapshot, needs_nodes=flags.fit)
     reviewer = Reviewer(
         store,
@@ -63,26 +57,18 @@ def _start(flags: Flags, preloaded: starting.Preloaded, capacity: Capacity) -> R
             store,
             metrics,
             watch_list=flags.watch_list,
-            nodes=flags.fit or flags.warn_impact,
-            others=[
-                *([(NAMESPACES, namespaces)] if needs_namespaces else []),
-                *([(PODS, pods)] if flags.warn_impact else []),
-            ],
+            nodes=flags.fit,
+            others=[(NAMESPACES, namespaces)] if needs_namespaces else [],
         )
         rules_of_namespace = namespaces.rules_of
         reviewer = replace(reviewer, lookup=cluster.lookup)
         if needs_namespaces:
             health.also_synced["namespaces-synced"] = lambda: namespaces.synced
     else:
-        source = follower = ManifestFollower(
-            tuple(flags.manifests), store, preloaded, uses=flags.warn_impact
-        )
-        groups = follower.groups
+        source = follower = ManifestFollower(tuple(flags.manifests), store, preloaded)
         rules_of_namespace = follower.rules_of_namespace
     if needs_namespaces:
         reviewer = replace(reviewer, namespace_rules=rules_of_namespace)
-    if flags.warn_impact:
-        reviewer = replace(reviewer, warns_of_impact=ImpactWarning(store, groups))
     service = WebhookService(reviewer, metrics, health, serve_metrics=flags.ops_bind is None)
     metrics.registry.register(CacheCollector(lambda: store.snapshot, nodes=flags.fit))
     apps = create_webhook_app(service, capacity), create_ops_app(service)
@@ -100,11 +86,6 @@ WEBHOOK: Final = Command(
             "reviews answered at a time, of /mutate and of /validate each",
         ),
         *merging_flags(),
-        boolean(
-            "--warn-impact",
-            "warn who updates a RuntimeClass of pods that could not start again and of nodes that"
-            " it leaves; watches Nodes and Pods too",
-        ),
         boolean(
             "--mark-pods",
             f"add {MARK} to the requests of pods with a RuntimeClass, so that kube-scheduler can"

@@ -39,9 +39,7 @@ RELEASES: Final = {
     "webhook fit cert-manager": (
         "webhook.enabled=true",
         "webhook.fit=true",
-        "webhook.warnImpact=true",
         "webhook.markPods=true",
-        "webhook.warnImpact=true",
         "certificates=cert-manager",
     ),
     "webhook existing": ("webhook.enabled=true", "certificates=existing", "caBundle=Y2E="),

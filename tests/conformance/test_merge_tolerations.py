@@ -1,6 +1,5 @@
 """MergeTolerations and its superset relation as Kubernetes v1.36.2 has them."""
 
-from itertools import permutations
 from typing import Any
 
 import pytest
@@ -48,10 +47,3 @@ def test_lists_are_merged_as_in_go(case: Case) -> None:
     if case["merging_again_changes_nothing"]:
         again = [*merged, *of_class]
         assert [again[place] for place in surviving(merged, of_class)] == merged
-
-
-def test_of_many_that_differ_in_seconds_the_longest_covers_the_others() -> None:
-    """Whatever their order: only two of a kind are kept to compare with."""
-    for order in permutations([None, 300, 100, 2, 1]):
-        of_pod = [Toleration("k", "Exists", "", "NoExecute", seconds) for seconds in order]
-        assert [of_pod[place].seconds for place in surviving(of_pod, ())] == [None]

@@ -13,6 +13,7 @@ from extender.cluster.api.config import ClusterConfig
 from extender.cluster.reading_once import ClusterReader
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.explain.attempt import Attempt, outlook_of
+from extender.explain.own_checks import Question
 from extender.kubernetes.explained_pods import explained_pod
 from extender.kubernetes.nodes import NodeReader
 from extender.rules.node_checks import Policy
@@ -110,7 +111,7 @@ def test_more_pods_than_are_read_are_not_counted(cluster: FakeApiServer, config:
     store, reader = SnapshotStore(), NodeReader()
     store.replace_all([reader.read(json.dumps(each).encode()) for each in nodes(130)], [])
     asked = explained_pod(json.dumps(asking("2")).encode())
-    attempt = Attempt(asked, None, nodes_of(store.snapshot), Policy())
+    attempt = Attempt(Question(asked, None, nodes_of(store.snapshot), Policy()))
     for most, uncounted in ((129, "more than 129 pods would have to be read"), (130, "")):
         event, not_counted = outlook_of(
             attempt,

@@ -140,8 +140,8 @@ def test_the_shipped_roles_are_what_the_table_says() -> None:
     assert NEEDED["serve"] | {EVENTS} == SERVICE
     webhook = granted("install/webhook.yaml")
     assert webhook <= NEEDED["webhook"]
-    # --default-class, --fit and --warn-impact bring theirs.
-    by_flag = ("nodes", "namespaces", "pods")
+    # --default-class and --fit bring theirs.
+    by_flag = ("nodes", "namespaces")
     assert {each for each in NEEDED["webhook"] if each[1] not in by_flag} <= webhook
 
 
@@ -176,27 +176,12 @@ def test_what_may_not_be_read_is_told_in_one_line(
     assert f"{grant} --clusterrole=runtimeclass-viewer --user=me (" in result.stderr
 
 
-@pytest.mark.parametrize("readable", [True, False], ids=["may read the pod", "may not"])
-def test_without_rights_explain_tells_all_that_lack_and_shows_the_pod_itself(
-    readable: bool, cluster: FakeApiServer, config: str
-) -> None:
-    event = "0/3 nodes are available: 3 Insufficient cpu."
-    condition = {"type": "PodScheduled", "status": "False", "message": event}
-    pod = {
-        "metadata": {"name": "web", "namespace": "ns"},
-        "spec": {"runtimeClassName": "kata", "nodeSelector": {"disk": "fast"}},
-        "status": {"phase": "Pending", "conditions": [condition]},
-    }
-    cluster.scripts["/api/v1/namespaces/ns/pods/web"] = deque([{"json": pod}])
-    cluster.rights = frozenset({("", "pods", "get")} if readable else ())
+def test_without_rights_explain_tells_all_that_lack(cluster: FakeApiServer, config: str) -> None:
+    cluster.rights = frozenset({("", "pods", "get")})
     result = run("explain", "ns/web", "--kubeconfig", config)
-    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert 'runtimeclasses is forbidden: User "me"' in result.stderr
     assert "; nor may it list nodes, pods, namespaces; an administrator" in result.stderr
-    for each in (event, "kata", "disk=fast"):
-        assert (each in result.stdout) is readable
-    as_json = run("explain", "ns/web", "--kubeconfig", config, "-o", "json")
-    assert (as_json.returncode, as_json.stdout) == (2, "")
 
 
 def test_a_service_account_is_granted_rights_as_one(cluster: FakeApiServer) -> None:
@@ -225,10 +210,6 @@ def test_check_as_a_service_that_requeues_no_pods_leaves_them_out_and_says_so(
     assert 'User "me" cannot list resource "pods"' in pods
     assert "left out whether namespaces have default classes that exist" in namespaces
     assert 'User "me" cannot list resource "namespaces"' in namespaces
-    table = run("check", "--kubeconfig", config)
-    assert table.returncode == result.returncode
-    left_out = "no pods, which may not be listed, no namespaces, which may not be listed"
-    assert left_out in " ".join(table.stdout.split())
 
 
 def test_the_service_is_ready_and_explains_a_pod_under_its_own_role(

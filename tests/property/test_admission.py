@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.admission.merging import Merge, covers, surviving
+from extender.admission.merging import Merge, covers
 from extender.kubernetes.quantity import parse_quantity
 from extender.model.objects import MARK
 from extender.model.pod_needs import Toleration
@@ -100,15 +100,6 @@ def naively_surviving(both: list[Toleration]) -> Iterator[int]:
 
 def listed(tolerations: list[Any] | None) -> list[Toleration]:
     return [fields_of(raw) for raw in tolerations or []]
-
-
-@given(toleration_lists, toleration_lists)
-def test_merging_by_look_ups_is_merging_by_comparing_each_with_each(
-    of_pod: list[Any], of_class: list[Any]
-) -> None:
-    """surviving(pod, class) = what the upstream loops leave over."""
-    both = listed([*of_pod, *of_class])
-    assert surviving(listed(of_pod), listed(of_class)) == list(naively_surviving(both))
 
 
 def naive(pod: Any, classes: list[Any], merge: Merge) -> tuple[Any, list[Toleration]] | None:

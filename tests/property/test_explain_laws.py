@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.explain.document import explanation_document, nodes_document, scores_document
 from extender.explain.explanation import Explanation, explain
+from extender.explain.own_checks import Question
 from extender.explain.requirements import Origin
 from extender.model.names import text_of
 from extender.model.objects import Node, Pod, RuntimeClass, SelectorRequirement, SelectorTerm
@@ -56,7 +57,7 @@ def explained(
 ) -> Explanation:
     snapshot = snapshot_of(nodes, classes)
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
-    return explain(pod, runtime_class, nodes_of(snapshot), Policy(check))
+    return explain(Question(pod, runtime_class, nodes_of(snapshot), Policy(check)))
 
 
 def left_by_name(pod: Pod) -> set[str] | None:
@@ -150,8 +151,8 @@ def test_nodes_described_in_a_request_are_judged_as_known_ones(
     names = bodies.run_of([node.name for node in nodes]).names
     wanted = Wanted.of((runtime_class,) if runtime_class else ())
     candidates = described_nodes(nodes, names, wanted)
-    described = explain(pod, runtime_class, candidates, Policy(check))
-    known = explain(pod, runtime_class, nodes_of(snapshot, names), Policy(check))
+    described = explain(Question(pod, runtime_class, candidates, Policy(check)))
+    known = explain(Question(pod, runtime_class, nodes_of(snapshot, names), Policy(check)))
     assert described.reasons == known.reasons
     assert described.passing == known.passing
     assert described.warnings == known.warnings
@@ -275,7 +276,7 @@ def test_labels_are_judged_alike_however_they_are_kept(
     nodes = [Node(f"n{number}", each) for number, each in enumerate(labels)]
     names = [node.name.encode() for node in nodes]
     pod = Pod(name="p", node_selector=selector)
-    described = explain(pod, None, described_nodes(nodes, names, Wanted()), Policy())
+    described = explain(Question(pod, None, described_nodes(nodes, names, Wanted()), Policy()))
     fitting = [
         name for name, each in zip(names, labels, strict=True) if selector.items() <= each.items()
     ]

@@ -14,6 +14,7 @@ from extender.admission.fit import as_admitted, fit
 from extender.admission.merging import Merge
 from extender.admission.review import Reviewer, Unsupported
 from extender.explain.explanation import explain
+from extender.explain.own_checks import Question
 from extender.kubernetes.class_annotations import FEATURES, ISOLATION_LEVELS
 from extender.kubernetes.explained_pods import explained_pod
 from extender.kubernetes.namespaces import ALLOWED_ANNOTATION, rules_of
@@ -237,7 +238,7 @@ def test_the_class_chosen_passes_explain_and_isolates_at_least_as_well_as_is_ask
     for each in found:
         runtime_class = each.runtime_class
         admitted = as_admitted(pod, runtime_class)
-        feasible = explain(admitted, runtime_class, nodes_of(snapshot), Policy()).feasible
+        feasible = explain(Question(admitted, runtime_class, nodes_of(snapshot), Policy())).feasible
         has = ISOLATION_LEVELS.index(runtime_class.isolation or "none")
         may = rules.allows(runtime_class.name) and (
             not isolation or has >= ISOLATION_LEVELS.index(isolation)

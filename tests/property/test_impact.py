@@ -13,6 +13,7 @@ from extender.cli.cluster_state import ClusterState, state_of
 from extender.cli.flags import Flags
 from extender.cluster.manifest_objects import Manifests, Uses, read_manifest
 from extender.explain.explanation import explain
+from extender.explain.own_checks import Question
 from extender.inventory.can_delete_command import without_class
 from extender.inventory.impact import Comparison, impact_document
 from extender.inventory.impact_command import changed, compared
@@ -226,7 +227,7 @@ class Facts:
             pod, name = each.template(), each.runtime_class_name
             admitted = as_admitted(pod, classes[name]) if name in classes else pod
             if name or pod.features:
-                found = explain(admitted, classes.get(name), nodes_of(snapshot), policy)
+                found = explain(Question(admitted, classes.get(name), nodes_of(snapshot), policy))
                 self.nodes[each.kind, each.namespace, each.name] = found.feasible, found.summary
         spaces = state.inventory.namespaces()
         rules = {name: rules_of(name, each.annotations) for name, each in spaces.items()}

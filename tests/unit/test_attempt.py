@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from extender.explain.attempt import Attempt, filters_part, outlook_of
+from extender.explain.own_checks import Question
 from extender.kubernetes.explained_pods import explained_pod
 from extender.kubernetes.resources import load_of_pod
 from extender.kubernetes.versions import Version
@@ -59,7 +60,8 @@ def event(
 ) -> str:
     snapshot = snapshot_of(map(node_of, nodes), classes)
     runtime_class = snapshot.runtime_classes.get(asked.runtime_class_name)
-    attempt = Attempt(asked, runtime_class, nodes_of(snapshot), Policy(), lambda: version)
+    question = Question(asked, runtime_class, nodes_of(snapshot), Policy(), lambda: version)
+    attempt = Attempt(question)
     return outlook_of(attempt, lambda _: filter(None, map(load_of_pod, there)))[0]
 
 

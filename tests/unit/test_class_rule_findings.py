@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from extender.explain.explanation import Explanation, explain
+from extender.explain.own_checks import Question
 from extender.lint.registry import check_classes
 from extender.model.objects import Node, Pod, RuntimeClass
 from extender.rules.class_nodes import Support
@@ -28,7 +29,7 @@ def terms(*values: str, key: str = "zone") -> str:
 
 def explained(runtime_class: RuntimeClass, pod: Pod) -> Explanation:
     snapshot = snapshot_of(NODES, [runtime_class])
-    return explain(pod, runtime_class, nodes_of(snapshot), Policy())
+    return explain(Question(pod, runtime_class, nodes_of(snapshot), Policy()))
 
 
 def test_each_requirement_is_told_in_the_order_it_is_judged_with_its_origin() -> None:

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from extender.explain.explanation import Explanation, explain
+from extender.explain.own_checks import Question
 from extender.explain.requirements import Origin
 from extender.kubernetes.explained_pods import explained_pod
 from extender.model.objects import (
@@ -38,7 +39,7 @@ def explained(
 ) -> Explanation:
     snapshot = snapshot_of(nodes, classes.values())
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
-    return explain(pod, runtime_class, nodes_of(snapshot), policy)
+    return explain(Question(pod, runtime_class, nodes_of(snapshot), policy))
 
 
 def reasons(explanation: Explanation) -> dict[str, tuple[Code, Origin, list[bytes]]]:
@@ -135,7 +136,7 @@ def test_stale_merges_are_named(fields: dict[str, Any], said: list[str]) -> None
 
 def test_unknown_nodes_of_a_plain_pod_are_told_as_unknown() -> None:
     nodes = nodes_of(snapshot_of(POOL, []), [b"c", b"stranger"])
-    found = explain(Pod(), None, nodes, Policy())
+    found = explain(Question(Pod(), None, nodes, Policy()))
     assert found.passing == [b"c"]
     text = "nodes not yet known to the RuntimeClass extender"
     assert reasons(found) == {text: (Code.UNKNOWN_NODE, Origin.NODE, [b"stranger"])}
@@ -252,8 +253,8 @@ def test_a_pod_that_asks_for_many_labels_is_explained_as_soon_as_one_that_asks_f
     selector = {**labels, **{f"key-{number}": "v" for number in range(20_000)}}
     nodes = nodes_of(snapshot)
     began = time.process_time()
-    assert explain(Pod(node_selector=selector), None, nodes, Policy()).feasible == 0
+    assert explain(Question(Pod(node_selector=selector), None, nodes, Policy())).feasible == 0
     assert time.process_time() - began < 2
-    assert explain(Pod(node_selector=labels), None, nodes, Policy()).feasible == 2_000
+    assert explain(Question(Pod(node_selector=labels), None, nodes, Policy())).feasible == 2_000
     other = {**labels, "label-7": "w"}
-    assert explain(Pod(node_selector=other), None, nodes, Policy()).feasible == 0
+    assert explain(Question(Pod(node_selector=other), None, nodes, Policy())).feasible == 0

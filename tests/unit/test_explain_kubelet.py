@@ -8,6 +8,7 @@ import pytest
 from extender.cli.output import Screen
 from extender.explain.document import explanation_document
 from extender.explain.explanation import Explanation, explain
+from extender.explain.own_checks import Question
 from extender.explain.requirements import Origin
 from extender.explain.text import explanation_text
 from extender.kubernetes.decoder import DecodeError
@@ -66,7 +67,7 @@ def explained(
 ) -> Explanation:
     read = explained_pod(json.dumps(pod).encode())
     candidates = nodes_of(snapshot_of(map(node_of, nodes), []))
-    return explain(read, None, candidates, policy or Policy(), version=lambda: version)
+    return explain(Question(read, None, candidates, policy or Policy(), lambda: version))
 
 
 def reasons(explanation: Explanation) -> dict[str, tuple[Code, Origin, list[bytes]]]:

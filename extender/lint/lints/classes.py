@@ -8,13 +8,7 @@ from typing import Final
 from extender.explain.requirements import toleration_text
 from extender.kubernetes.class_annotations import CONDITIONS, PREFIX, TERMS
 from extender.lint.facts import Facts
-from extender.lint.lints.nodes import (
-    INSTALL,
-    RESTRICTED,
-    WELL_KNOWN,
-    is_set_by_kubelet,
-    reported_handlers,
-)
+from extender.lint.lints.nodes import INSTALL, RESTRICTED, WELL_KNOWN, is_set_by_kubelet
 from extender.model.finding import Finding, error, warning
 from extender.model.objects import (
     HARD_EFFECTS,
@@ -114,36 +108,29 @@ def terms_without_node(facts: Facts) -> Iterator[Finding]:
             )
 
 
-#: The number of classes for which reasons are worked out; each costs a look at every shape.
-_MAX_REASONS: Final = 50
-
-
 def without_node(facts: Facts) -> Iterator[Finding]:
-    snapshot, reported = facts.snapshot, reported_handlers(facts.snapshot)
-    matching = facts.support.counts(snapshot).nodes
+    matching = facts.support.counts(facts.snapshot).nodes
     lonely = [each for each in facts.classes if not matching[each.name]]
-    of_all = number_of(len(snapshot.nodes), "node")
-    for index, each in enumerate(lonely):
-        code, why = _most_frequent_reason(each, facts) if index < _MAX_REASONS else (None, "")
+    of_all = number_of(len(facts.snapshot.nodes), "node")
+    for each in lonely:
+        code, why = _most_frequent_reason(each, facts)
         yield error(
             "no-matching-node",
             f'RuntimeClass "{each.name}" matches none of {of_all}'
             f"{'; most frequent reason: ' if why else ''}{why}",
             "its pods stay Pending for ever",
-            _fix(each, code, reported),
+            _fix(each, code),
             each.name,
         )
 
 
-def _fix(runtime_class: RuntimeClass, code: Code | None, reported: Collection[str]) -> str:
+def _fix(runtime_class: RuntimeClass, code: Code | None) -> str:
     """code: of the reason that most nodes have."""
+    if code is Code.HANDLER:
+        return INSTALL
     if runtime_class.node_selector and code in (None, Code.SELECTOR):
         labels = (f"{shown(key)}={shown(value)}" for key, value in runtime_class.node_selector)
         return f"kubectl label node NODE {','.join(labels)}"
-    if reported and runtime_class.handler not in reported:
-        return INSTALL
-    if code is Code.HANDLER:
-        return "install the runtime on the nodes that the class is for"
     return f"kubectl edit runtimeclass {runtime_class.name}"
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from extender.kubernetes.versions import ON_SINCE, version_text
 from extender.lint.facts import list_in, objects_in, plugin_args, profiles_of
-from extender.lint.lints.extenders import is_for_marked_pods, managed_by, our_extenders
+from extender.lint.lints.scheduler_config import is_for_marked_pods, managed_by, our_extenders
 from extender.model.finding import Finding, Severity, error, warning
 from extender.model.objects import DEFAULT_SCHEDULER, MARK, Node, Pod
 from extender.model.reasons import listed, number_of
@@ -26,7 +26,7 @@ Document = Mapping[str, Any]
 
 
 def _places(document: Document) -> list[str]:
-    """The extenders that are asked about marked pods only. Raises SchedulerConfigError."""
+    """The extenders that are asked about marked pods only."""
     return [place for place, each in our_extenders(document) if is_for_marked_pods(each)]
 
 

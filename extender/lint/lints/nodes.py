@@ -1,18 +1,16 @@
 """Lints of nodes, and the labels that nodes may give themselves."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from extender.lint.facts import Facts
 from extender.model.finding import Finding, advice, error, warning
 from extender.model.names import ShapeId, text_of
-from extender.model.objects import RuntimeClass
 from extender.model.reasons import listed, number_of, shown
 from extender.rules.class_nodes import ClassIndex
 from extender.rules.kubelet_checks import KubeletCheck
 from extender.rules.node_checks import HandlerCheck, has_handler, is_condition_taint
-from extender.rules.node_shape import Shape
 from extender.rules.snapshot import Snapshot
 
 
@@ -122,8 +120,15 @@ def unreported_handlers(facts: Facts) -> Iterator[Finding]:
 
 def broken_promises(facts: Facts) -> Iterator[Finding]:
     """Nodes whose labels say they run a class while their runtime lacks its handler."""
-    for each, shape_ids in _broken_shapes(facts):
-        nodes = facts.names(shape_ids)
+    for each in facts.classes:
+        nodes = facts.names(
+            shape_id
+            for shape_id, shape, _ in facts.snapshot.shapes_in_use()
+            if shape.selector_entries.issuperset(each.node_selector)
+            and has_handler(shape, each.handler) is False
+        )
+        if not (nodes and each.node_selector):
+            continue
         own = " ".join(f"{key}-" for key, _ in each.node_selector if key not in WELL_KNOWN)
         unlabel = f", or take the label off: kubectl label node {shown(nodes[0])} {own}"
         yield error(
@@ -159,24 +164,6 @@ def suspect_handlers(facts: Facts) -> Iterator[Finding]:
                 f" runtime: kubectl describe node {shown(nodes[0])}",
                 each.name,
             )
-
-
-def _broken_shapes(facts: Facts) -> Iterator[tuple[RuntimeClass, Collection[ShapeId]]]:
-    """By class, if there are any. A node has all entries of a selector, so one finds its shape."""
-    by_entry: dict[tuple[str, str], list[tuple[ShapeId, Shape]]] = {}
-    for shape_id, shape, _ in facts.snapshot.shapes_in_use():
-        for entry in shape.selector_entries:
-            by_entry.setdefault(entry, []).append((shape_id, shape))
-    for each in facts.classes:
-        found = by_entry.get(each.node_selector[0], ()) if each.node_selector else ()
-        broken = {
-            shape_id
-            for shape_id, shape in found
-            if shape.selector_entries.issuperset(each.node_selector)
-            and has_handler(shape, each.handler) is False
-        }
-        if broken:
-            yield each, broken
 
 
 def featureless_handlers(facts: Facts) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Lints of the extenders in a KubeSchedulerConfiguration v1.
+"""Lints of a KubeSchedulerConfiguration v1: its extenders, its profiles and its client.
 
 kube-scheduler itself reports the errors for which it does not start; they are not repeated here.
 Fields as in k8s.io/kube-scheduler/config/v1 types.go, their use as in pkg/scheduler/extender.go and
@@ -10,31 +10,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from extender.kubernetes.versions import NEWEST, SCORES_AS_IF_IDLE, version_text
-from extender.lint.facts import Circumstances, SchedulerConfigError, object_in, objects_in
+from extender.lint.facts import (
+    Circumstances,
+    object_in,
+    objects_in,
+    plugin_args,
+    profiles_of,
+)
 from extender.model.finding import Finding, Severity, error, warning
 from extender.model.objects import MARK
 from extender.model.reasons import listed, number_of, shown
 
-API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
-KIND: Final = "KubeSchedulerConfiguration"
-
 _LONGEST_SECONDS: Final = 5.0
-_SHORTEST_SECONDS: Final = 0.1
 
 _OUR_PORT: Final = re.compile(r":8888(?:/|$)")
-_SCHEME: Final = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 #: A path that ends with a verb, to which kube-scheduler adds the verb once more.
 _PATH_TO_VERB: Final = re.compile(r"/(?:filter|prioritize|preempt)/*$")
 
 
 def our_extenders(document: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[str, Any]]]:
-    """(place, extender) of this program's extenders, else of all. Raises SchedulerConfigError."""
-    version, kind = document.get("apiVersion"), document.get("kind")
-    if version != API_VERSION or kind != KIND:
-        raise SchedulerConfigError(
-            f"expected {KIND} of {API_VERSION}, got kind {shown(str(kind))}"
-            f" of {shown(str(version))}"
-        )
+    """(place, extender) of this program's extenders, else of all."""
     found = objects_in(document, "extenders")
     return [each for each in found if _looks_like_ours(str(each[1].get("urlPrefix")))] or found
 
@@ -71,15 +66,15 @@ def url(place: str, extender: Mapping[str, Any], _: Circumstances) -> Iterator[F
     if url is not None and not isinstance(url, str):
         return
     url = (url or "").strip()
-    scheme = _SCHEME.match(url)
+    scheme, separator, rest = url.partition("://")
     fails = "each call fails: pods stay Pending or, with ignorable: true, are placed unchecked"
     if not url:
         what, fix = "is missing", "http://127.0.0.1:8888"
-    elif scheme is None:
+    elif not separator:
         what, fix = f"{shown(url)!r} has no scheme", f"http://{shown(url)}"
-    elif scheme["scheme"].lower() not in ("http", "https"):
-        what = f"{shown(url)!r} has scheme {shown(scheme['scheme'])}, expected http or https"
-        fix = f"http://{shown(url[scheme.end() :])}"
+    elif scheme.lower() not in ("http", "https"):
+        what = f"{shown(url)!r} has scheme {shown(scheme)}, expected http or https"
+        fix = f"http://{shown(rest)}"
     elif verb := _PATH_TO_VERB.search(url):
         what = f"{shown(url)!r} ends with a verb, which kube-scheduler appends again"
         fix = shown(url[: verb.start()])
@@ -191,22 +186,12 @@ def ignorable(
 def timeout(place: str, extender: Mapping[str, Any], _: Circumstances) -> Iterator[Finding]:
     value = extender.get("httpTimeout")
     seconds = _seconds(value) if isinstance(value, str) else 0
-    severity = Severity.WARNING
-    if seconds < 0:
-        severity, what = Severity.ERROR, "negative"
-        why = "kube-scheduler waits without limit for an answer that does not come"
-    elif seconds > _LONGEST_SECONDS:
-        what = "above 5s"
-        why = "kube-scheduler places one pod after the other: all wait while the extender is silent"
-    elif 0 < seconds < _SHORTEST_SECONDS:
-        what = "below 100ms"
-        why = (
-            "a short pause of the extender or the network fails the attempt, and the pod backs off"
-        )
-    else:
-        return
-    said = f"{place}.httpTimeout {shown(str(value))} is {what}"
-    yield Finding(severity, "timeout", said, why, "httpTimeout: 2s")
+    if seconds < 0 or seconds > _LONGEST_SECONDS:
+        what, why = "negative", "kube-scheduler waits without limit for an answer"
+        if seconds > 0:
+            what, why = "above 5s", "pods wait, one after the other, while the extender is silent"
+        said = f"{place}.httpTimeout {shown(str(value))} is {what}"
+        yield warning("timeout", said, why, "httpTimeout: 2s")
 
 
 def tls(place: str, extender: Mapping[str, Any], _: Circumstances) -> Iterator[Finding]:
@@ -246,3 +231,46 @@ def _seconds(text: str) -> float:
         return 0
     seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
     return -seconds if text.startswith("-") else seconds
+
+
+def client_connection(
+    document: Mapping[str, Any], circumstances: Circumstances
+) -> Iterator[Finding]:
+    is_sure = circumstances.in_pod is False
+    unless = "" if is_sure else ", unless it runs in a pod with a service account: say --in-pod"
+    if not object_in(document, "clientConnection").get("kubeconfig") and not circumstances.in_pod:
+        yield Finding(
+            Severity.ERROR if is_sure else Severity.WARNING,
+            "kubeconfig",
+            "clientConnection.kubeconfig is missing",
+            "kube-scheduler ends with: invalid configuration: no configuration has been provided"
+            f" (its own --kubeconfig is not read beside --config){unless}",
+            "clientConnection: {kubeconfig: /etc/kubernetes/scheduler.conf}",
+        )
+
+
+def sampling(document: Mapping[str, Any], circumstances: Circumstances) -> Iterator[Finding]:
+    if circumstances.admission_plugin:
+        return
+    everywhere = document.get("percentageOfNodesToScore")
+    for place, profile in profiles_of(document):
+        own = profile.get("percentageOfNodesToScore")
+        score = everywhere if own is None else own
+        if score != 100:
+            said = "not set" if score is None else shown(str(score))
+            yield error(
+                "node-sampling",
+                f"{place}: percentageOfNodesToScore is {said}",
+                "with 100 nodes or more kube-scheduler stops looking once enough nodes fit, before"
+                " it asks the extender: a pod stays Pending though another node fits",
+                "percentageOfNodesToScore: 100",
+            )
+        args = plugin_args(profile, "DefaultPreemption")
+        if args.get("minCandidateNodesPercentage") != 100:
+            yield error(
+                "min-candidate-nodes",
+                f"{place}: minCandidateNodesPercentage of DefaultPreemption is not 100",
+                "preemption tries a sample of the nodes, perhaps none that the class matches",
+                "pluginConfig: [{name: DefaultPreemption, args:"
+                " {minCandidateNodesPercentage: 100}}]",
+            )
