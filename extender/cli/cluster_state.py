@@ -15,6 +15,7 @@ from extender.cluster.reading_once import (
     Inventory,
     ManifestInventory,
 )
+from extender.cluster.running_service import RunningService
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.kubernetes.kinds import NAMESPACES, NODES, PODS, RUNTIME_CLASSES
 from extender.kubernetes.versions import Version
@@ -109,6 +110,13 @@ def config_of(flags: Flags) -> ClusterConfig:
         raise UsageError("--as-group needs --as USER")
     user = {"as": flags.as_user, "as-groups": [*flags.as_group]} if flags.as_user else {}
     return ClusterConfig(flags.kubeconfig, flags.context, user)
+
+
+def service_of(flags: Flags) -> RunningService:
+    """The service of --server. Raises UsageError."""
+    if flags.manifests:
+        raise UsageError("--server can't be used with --manifests: the service has its own cluster")
+    return RunningService(flags.server, lambda: config_of(flags))
 
 
 def has_cluster(flags: Flags) -> bool:

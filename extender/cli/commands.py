@@ -168,6 +168,14 @@ def pool_label_flag() -> Flag:
     )
 
 
+def server_flag() -> Flag:
+    return flag(
+        "--server URL",
+        "ask a running service, which judges by its own flags: its URL, or NAMESPACE/SERVICE:PORT"
+        " by the API server's proxy; for those who may not list nodes",
+    )
+
+
 def version_flag(unless_given: str = "") -> Flag:
     """unless_given: the version that counts without the flag."""
     return flag(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 import urllib3
@@ -31,12 +31,14 @@ _MAX_TEXT: Final = 1000
 _IN_CLUSTER: Final = re.compile(r"([a-z0-9-]+)/(?:http:)?([a-z0-9-]+):([a-z0-9-]+)")
 
 #: What of an answer is printed: it may come from another program, or another version.
-_PRINTED: Final = frozenset(
+_EXPLANATION: Final = frozenset(
     {
         *("pod", "runtimeClass", "feasible", "total", "fitting", "nextSteps", "event", "lastEvent"),
         *("summary", "reasons", "requirements", "warnings"),
     }
 )
+_CLASS_NODES: Final = frozenset({"runtimeClass", "matching", "notMatching", "leftOut", "state"})
+_CLASSES: Final = frozenset({"items"})
 
 
 class RunningService:
@@ -71,9 +73,26 @@ class RunningService:
         if body is None and self._connection:
             body = self._sent("GET", pod_path(*pod.split("/", 1)), None)
         named = {} if body is not None else {"pod": pod}
-        path = f"{self._base}/explain?{urlencode({**named, **query})}"
+        return self._answered("/explain", {**named, **query}, _EXPLANATION, body)
+
+    def class_nodes(self, name: str, limit: int | None) -> dict[str, Any]:
+        """The nodes that match a class, and the others."""
+        query = {} if limit is None else {"limit": str(limit)}
+        return self._answered(f"/runtimeclasses/{quote(name, safe='')}/nodes", query, _CLASS_NODES)
+
+    def classes(self) -> dict[str, Any]:
+        return self._answered("/runtimeclasses", {}, _CLASSES)
+
+    def _answered(
+        self,
+        path: str,
+        query: Mapping[str, str],
+        printed: frozenset[str],
+        body: bytes | None = None,
+    ) -> dict[str, Any]:
+        path = f"{self._base}{path}?{urlencode(query)}"
         answer = _object_of(self._sent("GET" if body is None else "POST", path, body))
-        lacking = sorted(_PRINTED - answer.keys())
+        lacking = sorted(printed - answer.keys())
         if lacking:
             raise self._error(f"its answer is not this version's: it lacks {', '.join(lacking)}")
         return answer

@@ -102,8 +102,6 @@ def read_asked_pod(program: str, command: str, flags: Flags) -> AskedPod:
 
 def pod_of_service(program: str, flags: Flags, service: RunningService) -> tuple[str, bytes | None]:
     """NAMESPACE/NAME, or the content of -f FILE. Raises UsageError."""
-    if flags.manifests:
-        raise UsageError("--server can't be used with --manifests: the service has its own cluster")
     if flags.filename:
         if flags.pod:
             raise UsageError("--server takes a file with one Pod or workload: leave POD out")

@@ -3,11 +3,10 @@
 from functools import partial
 from typing import Final
 
-from extender.cli.cluster_state import config_of
-from extender.cli.commands import policy_of, reading_flags, version_flag
-from extender.cli.flags import Command, Flags, choice, flag
+from extender.cli.cluster_state import service_of
+from extender.cli.commands import policy_of, reading_flags, server_flag, version_flag
+from extender.cli.flags import Command, Flags, choice
 from extender.cli.output import print_answer
-from extender.cluster.running_service import RunningService
 from extender.explain.asked_pod import POD, pod_flags, pod_of_service, read_asked_pod
 from extender.explain.document import explained, nodes_document, scores_document, texts_of
 from extender.explain.own_checks import Question
@@ -19,7 +18,7 @@ from extender.verbs.prioritize import Preferences
 
 def _by_service(program: str, flags: Flags) -> int:
     """As _explain, by what a running service knows of the cluster. Raises UsageError."""
-    service = RunningService(flags.server, lambda: config_of(flags))
+    service = service_of(flags)
     pod, body = pod_of_service(program, flags, service)
     all_nodes = bool(flags.nodes) or flags.output == "name"
     document = service.explained(pod, body, {"nodes": "all"} if all_nodes else {})
@@ -63,11 +62,7 @@ EXPLAIN: Final = Command(
     [
         *pod_flags(),
         version_flag(" (default: the API server's; unknown with --manifests)"),
-        flag(
-            "--server URL",
-            "ask a running service, which judges by its own flags: its URL, or"
-            " NAMESPACE/SERVICE:PORT by the API server's proxy; for those who may not list nodes",
-        ),
+        server_flag(),
         choice("--nodes", "all: print the verdict and the score of every node too", values=["all"]),
     ],
     reading_flags("name"),

@@ -6,8 +6,8 @@ from typing import Any, Final
 import click
 
 from extender.admission.defaults import is_default
-from extender.cli.cluster_state import ClusterState, if_allowed, load_cluster
-from extender.cli.commands import policy_of, pool_label_flag, reading_flags
+from extender.cli.cluster_state import ClusterState, if_allowed, load_cluster, service_of
+from extender.cli.commands import policy_of, pool_label_flag, reading_flags, server_flag
 from extender.cli.flags import Command, Flags, argument, boolean, flag
 from extender.cli.output import (
     Cell,
@@ -22,7 +22,11 @@ from extender.cli.streams import warn
 from extender.explain.document import Document
 from extender.explain.text import bullets, heading
 from extender.inventory.headroom import Headroom
-from extender.inventory.matching import class_nodes_document, class_nodes_text
+from extender.inventory.matching import (
+    class_list_text,
+    class_nodes_document,
+    class_nodes_text,
+)
 from extender.inventory.new_nodes import NewNode, new_node_of
 from extender.kubernetes.decoder import DecodeError
 from extender.kubernetes.quantity import stored_billionths
@@ -43,6 +47,12 @@ def _classes(program: str, flags: Flags) -> int:
     command = f"{program} classes"
     if flags.requests is not None and not flags.headroom:
         raise UsageError("--requests goes with --headroom")
+    if flags.server:
+        if flags.by_pool or flags.headroom:
+            raise UsageError("--server can't be used with --by-pool or --headroom")
+        listed: Document = service_of(flags).classes()
+        names = class_names(each["name"] for each in listed["items"])
+        return print_answer(flags, listed, class_list_text, names)
     state, policy = load_cluster(command, flags, uses=True), policy_of(flags)
     pools = pools_of(state.snapshot, flags.pool_label)
     loads = Loads() if flags.headroom else None
@@ -214,6 +224,7 @@ CLASSES: Final = Command(
             type=_requests,
         ),
         pool_label_flag(),
+        server_flag(),
     ],
     reading_flags("name"),
     examples=["", "--by-pool", "--headroom --requests cpu=1,memory=2Gi"],
@@ -225,14 +236,17 @@ def _nodes(program: str, flags: Flags) -> int:
 
     Raises UsageError, also where no Node is known, which says nothing about the class.
     """
-    state = load_cluster(f"{program} nodes", flags)
-    runtime_class, snapshot = state.runtime_class(flags.runtimeclass), state.snapshot
-    if not snapshot.nodes:
-        raise UsageError("no Node is known: which nodes match the RuntimeClass is unknown")
-    nodes = nodes_of_class(runtime_class, snapshot, policy_of(flags))
-    document = class_nodes_document(runtime_class.name, nodes, snapshot, flags.limit)
-    names = [f"node/{each}" for each in document["matching"]]
-    return print_answer(flags, document, class_nodes_text, names, yes=bool(nodes.matching))
+    if flags.server:
+        document: Document = service_of(flags).class_nodes(flags.runtimeclass, flags.limit)
+    else:
+        state = load_cluster(f"{program} nodes", flags)
+        runtime_class, snapshot = state.runtime_class(flags.runtimeclass), state.snapshot
+        if not snapshot.nodes:
+            raise UsageError("no Node is known: which nodes match the RuntimeClass is unknown")
+        nodes = nodes_of_class(runtime_class, snapshot, policy_of(flags))
+        document = class_nodes_document(runtime_class.name, nodes, snapshot, flags.limit)
+    names = [f"node/{shown(each)}" for each in document["matching"]]
+    return print_answer(flags, document, class_nodes_text, names, yes=bool(document["matching"]))
 
 
 NODES: Final = Command(
@@ -242,6 +256,7 @@ NODES: Final = Command(
     [
         argument("runtimeclass", "CLASS", "the name of a RuntimeClass"),
         flag("--limit N", "names printed in each list", type=click.IntRange(1, 10**9)),
+        server_flag(),
     ],
     reading_flags("name"),
     examples=["kata", "kata -o name"],

@@ -1,6 +1,7 @@
 """explain --server: what a running service says, instead of the API server."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -35,6 +36,28 @@ def test_a_service_says_of_a_pod_what_the_command_says_itself(
     assert asked.returncode in (0, 1)
 
 
+@pytest.mark.parametrize("output", ["table", "json", "yaml", "name"])
+@pytest.mark.parametrize("words", [["kata"], ["kata", "--limit", "1"], ["gvisor"]], ids=" ".join)
+def test_a_service_says_of_a_class_what_nodes_says_itself(
+    service: Server, words: list[str], output: str
+) -> None:
+    words = ["nodes", *words, "-o", output]
+    asked, own = run(*words, f"--server={service.url}"), run(*words, *_CLUSTER)
+    assert (asked.returncode, asked.stdout) == (own.returncode, own.stdout), asked.stderr
+    assert (asked.returncode, asked.stderr) == (0, "")
+
+
+def test_classes_prints_the_list_of_the_service(service: Server) -> None:
+    words = ("classes", f"--server={service.url}")
+    listed = json.loads(service.request("GET", "/runtimeclasses")[1])
+    assert json.loads(run(*words, "-o", "json").stdout) == listed
+    text, names = run(*words).stdout, []
+    for each in listed["items"]:
+        assert re.search(rf"Name: +{each['name']}\nHandler: +{each['handler']}\n", text)
+        names.append(f"runtimeclass.node.k8s.io/{each['name']}")
+    assert run(*words, "-o", "name").stdout.splitlines() == names
+
+
 def test_nodes_all_prints_every_node_and_its_score(service: Server) -> None:
     words = ("explain", "default/plain", "--nodes=all", "-o", "json")
     asked = json.loads(run(*words, f"--server={service.url}").stdout)
@@ -65,17 +88,20 @@ def test_a_file_with_a_pod_or_a_workload_is_handed_over(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["default/nope"], '404: Pod "default/nope" not found'),
-        (["default/kata", "--manifests=x"], "--server can't be used with --manifests"),
-        (["default/kata", "-f", "x.yaml"], "leave POD out"),
-        (["-f", "/nonexistent.yaml"], "/nonexistent.yaml: No such file or directory"),
-        ([], "POD is needed"),
+        (["explain", "default/nope"], '404: Pod "default/nope" not found'),
+        (["explain", "default/kata", "--manifests=x"], "--server can't be used with --manifests"),
+        (["explain", "default/kata", "-f", "x.yaml"], "leave POD out"),
+        (["explain", "-f", "/nonexistent.yaml"], "/nonexistent.yaml: No such file or directory"),
+        (["explain"], "POD is needed"),
+        (["nodes", "kata?x"], '404: RuntimeClass "kata?x" not found'),
+        (["nodes", "kata", "--manifests=x"], "--server can't be used with --manifests"),
+        (["classes", "--headroom"], "--server can't be used with --by-pool or --headroom"),
     ],
 )
 def test_what_cannot_be_asked_ends_with_a_line(
     service: Server, words: list[str], said: str
 ) -> None:
-    result = run("explain", *words, f"--server={service.url}")
+    result = run(*words, f"--server={service.url}")
     assert result.returncode == 2
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.apiserver import NODES, PODS, RUNTIME_CLASSES, FakeApiServer, Json, node, real_node
 from tests.integration.test_rights import EVENTS, SERVICE
 from tests.integration.test_watch_pods import page_of
-from tests.processes import Server, ready, until
+from tests.processes import Server, ready, run, until
 from tests.vectors_file import RECORDED
 
 BROKEN: Final = {"broken", "noshim", "nosuch"}
@@ -83,6 +83,8 @@ def test_the_handlers_that_did_not_work_on_the_recorded_node_are_refused_until_o
             assert told in (state if isinstance(state, list) else state["node1"])
         assert "fails to start pods" in server.request("GET", "/runtimeclasses/noshim")[1].decode()
         assert "fails to start pods" in page_of(server)
+        for words, said in ((["nodes", "noshim"], told), (["classes"], "fails to start pods")):
+            assert said in " ".join(run(*words, "--server", server.url).stdout.split())
         explained = asked(server, "/explain", "noshim")
         assert [each["code"] for each in explained["reasons"]] == ["suspect"]
         # What drives nobody away: the pods of that handler are starting there, and not stranded.
