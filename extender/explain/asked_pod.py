@@ -25,8 +25,6 @@ from extender.model.similar import did_you_mean
 
 POD: Final = PODS.name
 
-_NEEDED: Final = "POD is needed, {}, or -f FILE that holds it"
-
 #: The words of kubectl for the kinds, in small letters.
 _KINDS: Final = {
     word: each.name
@@ -79,8 +77,6 @@ def pod_flags() -> list[click.Parameter]:
 
 def read_asked_pod(program: str, command: str, flags: Flags) -> AskedPod:
     """The pod that the flags name. Raises UsageError, also without a Node."""
-    if not flags.pod and not flags.filename:
-        raise UsageError(_NEEDED.format("NAME" if program == PLUGIN else "NAMESPACE/NAME"))
     say = partial(warn, f"{program} {command}")
     wanted = _parse(flags, program)
     found = _objects(flags.filename, say) if flags.filename else {}
@@ -112,8 +108,6 @@ def pod_of_service(program: str, flags: Flags, service: RunningService) -> tuple
             return "", b"---\n" + Path(flags.filename).read_bytes()
         except OSError as error:
             raise UsageError(f"-f {shown(flags.filename)}: {error.strerror}") from None
-    if not flags.pod:
-        raise UsageError(_NEEDED.format("NAME" if program == PLUGIN else "NAMESPACE/NAME"))
     wanted = _parse(flags, program)
     return f"{wanted.namespace or service.namespace or 'default'}/{wanted.name}", None
 
@@ -121,6 +115,9 @@ def pod_of_service(program: str, flags: Flags, service: RunningService) -> tuple
 def _parse(flags: Flags, program: str) -> _Name:
     """Read POD in the forms that the help of pod_flags tells. Raises UsageError."""
     text, of_file = flags.pod, bool(flags.filename)
+    if not text and not of_file:
+        form = "NAME" if program == PLUGIN else "NAMESPACE/NAME"
+        raise UsageError(f"POD is needed, {form}, or -f FILE that holds it")
     if not text:
         return _Name("", flags.namespace or "", "")
     is_short = bool(flags.namespace) or of_file or program == PLUGIN

@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any
 
 from extender.kubernetes.namespaces import OPT_IN_LABEL, OPTED_IN, NamespaceRules, rules_of
 from extender.model.names import ShapeId, text_of
@@ -74,33 +73,3 @@ class Circumstances:
     kubernetes_version: tuple[int, int] | None = None
     in_pod: bool | None = None
     untainted: Sequence[str] = ()
-
-
-# kube-scheduler itself refuses a file with values of other types.
-
-
-def object_in(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = document.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def list_in(document: Mapping[str, Any], key: str) -> Sequence[Any]:
-    value = document.get(key)
-    return value if isinstance(value, list) else []
-
-
-def objects_in(document: Mapping[str, Any], key: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
-    """(place, object) of each object of a list."""
-    values = enumerate(list_in(document, key))
-    return [(f"{key}[{index}]", each) for index, each in values if isinstance(each, dict)]
-
-
-def profiles_of(document: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[str, Any]]]:
-    """Pairs of place and profile; a file without profiles has the default one."""
-    return objects_in(document, "profiles") or [("the default profile", {})]
-
-
-def plugin_args(profile: Mapping[str, Any], plugin: str) -> Mapping[str, Any]:
-    """The arguments of a plugin in a profile."""
-    configs = (each for _, each in objects_in(profile, "pluginConfig"))
-    return next((object_in(each, "args") for each in configs if each.get("name") == plugin), {})

@@ -65,7 +65,7 @@ CONFIGURATION_LINTS: Final = (
 )
 
 #: Lints of a KubeSchedulerConfiguration with the nodes and the pods that wait for it.
-MARK_LINTS: Final = (marks.autoscalers, marks.not_ignored, marks.unmarked)
+MARK_LINTS: Final = (marks.autoscalers, marks.unmarked)
 
 
 def _run(lints: Iterable[Callable[[*Seen], Iterable[Finding]]], *seen: *Seen) -> list[Finding]:

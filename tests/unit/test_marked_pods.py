@@ -65,20 +65,6 @@ def test_pods_and_a_configuration_that_do_not_go_together_are_found(
 
 
 @cases
-def test_a_profile_may_ignore_the_mark_by_itself(
-    args: dict[str, Any], managed: object, stuck: bool, tmp_path: Path
-) -> None:
-    config = yaml.safe_load(PLAIN.read_text())
-    config["profiles"] = [{"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}]
-    if managed:
-        config["extenders"].append({"urlPrefix": "http://gpu:1", "managedResources": managed})
-    file = tmp_path / "config.yaml"
-    file.write_text(yaml.safe_dump(config))
-    found = check(tmp_path, file, _NODE, pod("a", marked="requests"))
-    assert ("mark-not-ignored" in found) is stuck
-
-
-@cases
 def test_an_autoscaler_that_does_not_know_the_mark_is_told_of(
     labels: dict[str, str], taint: str, fix: str, tmp_path: Path
 ) -> None:
@@ -102,13 +88,12 @@ def test_every_label_of_a_pool_is_a_sign_of_its_autoscaler(label: str) -> None:
 
 @pytest.mark.parametrize("file", scheduler_configurations(), ids=name_of)
 def test_the_shipped_configurations_and_marks_go_together(file: Path, tmp_path: Path) -> None:
-    """Whoever marks pods for them finds them ignored; who does not, hears of it."""
+    """Who marks no pods for those that ask for marks hears of it."""
     name = yaml.safe_load(file.read_text()).get("profiles", [{}])[0].get("schedulerName", "")
     asks = {"schedulerName": name} if name else {}
     plugin = "instead" in name_of(file)
-    marked, unmarked = pod("a", marked="limits", **asks), pod("a", **asks)
-    expected = {True: (set(), {"unmarked-pods"}), False: ({"mark-not-ignored"}, set())}
-    for each, checks in zip((marked, unmarked), expected["-marked" in name_of(file)], strict=True):
+    unmarked = {"unmarked-pods"} if "-marked" in name_of(file) else set()
+    for each, checks in (pod("a", marked="limits", **asks), set()), (pod("a", **asks), unmarked):
         (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([_CLASS, _NODE, each]))
         files = ("--manifests", str(tmp_path / "cluster.yaml"), "--scheduler-config", str(file))
         result = run("check", *files, *(["--no-admission-plugin"] if plugin else []), "-o", "json")

@@ -1,12 +1,11 @@
 """Whether the pods that kube-scheduler should ask about are marked, and what the mark breaks."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from extender.kubernetes.versions import ON_SINCE, version_text
-from extender.lint.facts import list_in, objects_in, plugin_args, profiles_of
-from extender.lint.lints.scheduler_config import is_for_marked_pods, managed_by, our_extenders
-from extender.model.finding import Finding, Severity, error, warning
+from extender.lint.lints.scheduler_config import is_for_marked_pods, our_extenders, profiles_of
+from extender.model.finding import Finding, Severity, warning
 from extender.model.objects import DEFAULT_SCHEDULER, MARK, Node, Pod
 from extender.model.reasons import listed, number_of
 from extender.rules.pools import KARPENTER_POOL_LABELS, POOL_LABELS
@@ -28,13 +27,6 @@ Document = Mapping[str, Any]
 def _places(document: Document) -> list[str]:
     """The extenders that are asked about marked pods only."""
     return [place for place, each in our_extenders(document) if is_for_marked_pods(each)]
-
-
-def _waiting(document: Document, pods: Iterable[Pod]) -> list[tuple[Pod, bool]]:
-    """The pods that wait for a scheduler of the document, and whether a mark keeps them waiting."""
-    waits = _schedulers_that_wait(document)
-    names = ((pod, pod.state.scheduler_name or DEFAULT_SCHEDULER) for pod in pods)
-    return [(pod, waits[name]) for pod, name in names if not pod.state.node_name and name in waits]
 
 
 def autoscalers(
@@ -66,25 +58,17 @@ def autoscalers(
         )
 
 
-def not_ignored(
-    document: Document, _: Collection[Node], pods: Collection[Pod]
-) -> Iterator[Finding]:
-    """Marked pods that this kube-scheduler can't place."""
-    stuck = [pod for pod, kept in _waiting(document, pods) if kept and pod.is_marked]
-    if stuck:
-        ask = number_of(len(stuck), "pod asks", "pods ask")
-        yield error(
-            "mark-not-ignored",
-            f"{ask} for {MARK}, which this kube-scheduler does not ignore: {_names(stuck)}",
-            f"no node has that resource: the pods stay Pending with Insufficient {MARK}",
-            f"managedResources: [{{name: {MARK}, ignoredByScheduler: true}}], or"
-            f" NodeResourcesFitArgs: {{ignoredResources: [{MARK}]}}",
-        )
-
-
 def unmarked(document: Document, _: Collection[Node], pods: Collection[Pod]) -> Iterator[Finding]:
     """Pods with a class that this kube-scheduler asks no extender about."""
-    with_class = [pod for pod, _ in _waiting(document, pods) if pod.runtime_class_name]
+    profiles = (profile.get("schedulerName") for _, profile in profiles_of(document))
+    own = {each or DEFAULT_SCHEDULER for each in profiles}
+    with_class = [
+        pod
+        for pod in pods
+        if pod.runtime_class_name
+        and not pod.state.node_name
+        and (pod.state.scheduler_name or DEFAULT_SCHEDULER) in own
+    ]
     without = [pod for pod in with_class if not pod.is_marked]
     nobody = len(without) == len(with_class)
     what = f"{len(without)} of {number_of(len(with_class), 'pod')} with a RuntimeClass and without"
@@ -102,20 +86,6 @@ def unmarked(document: Document, _: Collection[Node], pods: Collection[Pod]) -> 
             "kube-scheduler places them without asking the extender",
             f"{mark if nobody else ''}re-create them",
         )
-
-
-def _schedulers_that_wait(document: Mapping[str, Any]) -> Mapping[str, bool]:
-    """For each scheduler name of the configuration whether its marked pods fit no node."""
-    managed = (managed_by(extender) for _, extender in objects_in(document, "extenders"))
-    by_extenders = [name for each in managed for name, ignored in each if ignored]
-    found = {}
-    for _, profile in profiles_of(document):
-        args = plugin_args(profile, "NodeResourcesFit")
-        own, groups = list_in(args, "ignoredResources"), list_in(args, "ignoredResourceGroups")
-        # The resources that extenders tell kube-scheduler to ignore replace ignoredResources.
-        is_ignored = MARK in (by_extenders or own) or MARK.partition("/")[0] in groups
-        found[str(profile.get("schedulerName") or DEFAULT_SCHEDULER)] = not is_ignored
-    return found
 
 
 def _names(pods: Sequence[Pod]) -> str:

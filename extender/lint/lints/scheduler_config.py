@@ -10,13 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from extender.kubernetes.versions import NEWEST, SCORES_AS_IF_IDLE, version_text
-from extender.lint.facts import (
-    Circumstances,
-    object_in,
-    objects_in,
-    plugin_args,
-    profiles_of,
-)
+from extender.lint.facts import Circumstances
 from extender.model.finding import Finding, Severity, error, warning
 from extender.model.objects import MARK
 from extender.model.reasons import listed, number_of, shown
@@ -26,6 +20,30 @@ _LONGEST_SECONDS: Final = 5.0
 _OUR_PORT: Final = re.compile(r":8888(?:/|$)")
 #: A path that ends with a verb, to which kube-scheduler adds the verb once more.
 _PATH_TO_VERB: Final = re.compile(r"/(?:filter|prioritize|preempt)/*$")
+
+
+def object_in(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A field; kube-scheduler itself refuses values of other types."""
+    value = document.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def objects_in(document: Mapping[str, Any], key: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    """(place, object) of each object of a list."""
+    value = document.get(key)
+    values = enumerate(value if isinstance(value, list) else ())
+    return [(f"{key}[{index}]", each) for index, each in values if isinstance(each, dict)]
+
+
+def profiles_of(document: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    """Pairs of place and profile; a file without profiles has the default one."""
+    return objects_in(document, "profiles") or [("the default profile", {})]
+
+
+def plugin_args(profile: Mapping[str, Any], plugin: str) -> Mapping[str, Any]:
+    """The arguments of a plugin in a profile."""
+    configs = (each for _, each in objects_in(profile, "pluginConfig"))
+    return next((object_in(each, "args") for each in configs if each.get("name") == plugin), {})
 
 
 def our_extenders(document: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[str, Any]]]:
