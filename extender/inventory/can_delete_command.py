@@ -1,23 +1,20 @@
 """can-delete: what uses a RuntimeClass: pods, the templates that make them, and defaults."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
 
 from extender.admission.defaults import is_default
-from extender.cli.cluster_state import ClusterState, load_cluster, state_of
+from extender.cli.cluster_state import load_cluster
 from extender.cli.commands import cluster_flags, printing_flags
 from extender.cli.flags import Command, Flags, argument
 from extender.cli.output import Screen, paragraph, print_answer, table
-from extender.cluster.manifest_objects import Manifests
+from extender.cluster.reading_once import Inventory
 from extender.explain.document import Document
-from extender.inventory.impact import Comparison, impact_document
-from extender.inventory.impact_command import compared
+from extender.kubernetes.namespaces import rules_of
 from extender.model.errors import UsageError
 from extender.model.objects import RuntimeClass
 from extender.model.reasons import shown
-from extender.rules.node_checks import Policy
 
 
 def _user(kind: str, namespace: str, name: str) -> Document:
@@ -25,33 +22,26 @@ def _user(kind: str, namespace: str, name: str) -> Document:
     return {"kind": kind, "namespace": namespace, "name": name}
 
 
-def without_class(name: str, state: ClusterState) -> Comparison:
-    """What the end of a class breaks. A class that is gone already is taken for one without nodes.
-
-    Of a state that was read with `uses`.
-    """
-    classes = dict(state.snapshot.runtime_classes)
-    classes.pop(name, None)
-    there = Manifests(nodes={each.name: each for each in state.nodes}, runtime_classes=classes)
-    if name not in state.snapshot.runtime_classes:
-        gone = {**classes, name: RuntimeClass(name, "")}
-        before = state_of(replace(there, runtime_classes=gone)).snapshot
-        state = replace(state, snapshot=before)
-    return compared(state, there, Policy())
-
-
-def workload_users(workloads: Iterable[Document]) -> list[Document]:
-    return [_user(*(each[key] for key in ("kind", "namespace", "name"))) for each in workloads]
+def workloads_naming(name: str, inventory: Inventory) -> list[Document]:
+    """Those that will still make pods of a class."""
+    # Lists that begin again give some objects twice.
+    found = {
+        (each.kind, each.namespace, each.name)
+        for each in inventory.workloads()
+        if each.runtime_class_name == name and not each.is_past
+    }
+    return [_user(*each) for each in sorted(found)]
 
 
 def defaults_naming(
-    runtime_class: RuntimeClass | None, namespaces: Iterable[Document]
+    name: str, runtime_class: RuntimeClass | None, inventory: Inventory
 ) -> Iterator[Document]:
-    """The namespaces that give the class to their pods, and the class as the cluster's default."""
-    for each in namespaces:
-        yield _user("Namespace", "", each["name"])
+    """The namespaces that give a class to their pods, and the class as the cluster's default."""
+    for namespace, each in sorted(inventory.namespaces().items()):
+        if rules_of(namespace, each.annotations).default == name:
+            yield _user("Namespace", "", namespace)
     if runtime_class is not None and is_default(runtime_class):
-        yield _user("RuntimeClass", "", runtime_class.name)
+        yield _user("RuntimeClass", "", name)
 
 
 _USES_IT_AS: Final = {
@@ -93,12 +83,14 @@ def _can_delete(program: str, flags: Flags) -> int:
             f"the manifests hold no Pod and no workload, so nothing tells whether RuntimeClass"
             f" {shown(name)} is in use; add them with --manifests"
         )
-    pods = (pod for pod, *_ in inventory.pods())
-    broken = impact_document(without_class(name, state), pods, inventory.workloads())
     users = [
-        *workload_users(broken["workloads"]),
-        *defaults_naming(runtime_class, broken["namespaces"]),
-        *(_user("Pod", each["namespace"], each["name"]) for each in broken["pods"]),
+        *workloads_naming(name, inventory),
+        *defaults_naming(name, runtime_class, inventory),
+        *(
+            _user("Pod", pod.namespace, pod.name)
+            for pod, *_ in inventory.pods()
+            if pod.runtime_class_name == name
+        ),
     ]
     document = {"class": name, "canDelete": not users, "uses": users}
     names = [f"{each['kind'].lower()}/{each['name']}" for each in users]
