@@ -1,15 +1,13 @@
 """What a change of RuntimeClasses, Nodes or Namespaces breaks: the cluster before and after it.
 
 Both are judged by the rules for what is there: pods as by `pods`, templates as by `explain`, nodes
-as by `nodes`, namespaces as by `check`. An object breaks if only its later verdict is bad, or if
-its class vanishes.
+as by `nodes`, namespaces as by `check`. An object breaks if only its later verdict is bad.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from operator import itemgetter
 from typing import Final, NamedTuple
 
 from extender.admission.defaults import EXEMPT_NAMESPACES
@@ -25,7 +23,7 @@ from extender.model.errors import UsageError
 from extender.model.finding import Severity
 from extender.model.names import ShapeId
 from extender.model.objects import Namespace, Pod
-from extender.model.reasons import not_found, shown
+from extender.model.reasons import shown
 from extender.model.using_objects import PlacedPod, Workload
 from extender.rules.class_nodes import ClassIndex
 from extender.rules.node_checks import Policy
@@ -137,17 +135,13 @@ class Comparison:
     after: View
     _named: set[tuple[str, str]] = field(default_factory=set)
 
-    def _vanishes(self, name: str) -> bool:
-        before, after = self.before.snapshot.runtime_classes, self.after.snapshot.runtime_classes
-        return name in before and name not in after
-
     def pods(self, pods: Iterable[PlacedPod]) -> Iterator[Document]:
         """Those that could not start again on their node."""
         for pod in pods:
             name = pod.runtime_class_name
             self._named.add((pod.namespace, name))
             reason = self.after.unfit(pod)
-            if reason and (self._vanishes(name) or not self.before.unfit(pod)):
+            if reason and not self.before.unfit(pod):
                 yield {
                     "namespace": pod.namespace,
                     "name": pod.name,
@@ -162,25 +156,17 @@ class Comparison:
         Raises UsageError for a template that can't be read.
         """
         # Lists that begin again give some objects twice.
-        found = {
-            (each["kind"], each["namespace"], each["name"]): each
-            for each in self._workloads(workloads)
-        }
-        return [each for _, each in sorted(found.items(), key=itemgetter(0))]
-
-    def _workloads(self, workloads: Iterable[Workload]) -> Iterator[Document]:
+        found: dict[tuple[str, str, str], Document] = {}
         for each in workloads:
             if each.is_past:
                 continue
             self._named.add((each.namespace, each.runtime_class_name))
-            vanishes = self._vanishes(each.runtime_class_name)
-            before = after = Room(0, not_found(each.runtime_class_name).text)
-            if self.before.snapshot.nodes or self.after.snapshot.nodes:
-                pod = _template(each)
-                if pod.runtime_class_name or pod.features:
-                    before, after = self.before.room(pod), self.after.room(pod)
-            if vanishes or after.nodes < before.nodes:
-                yield {
+            pod = _template(each)
+            if not (pod.runtime_class_name or pod.features):
+                continue
+            before, after = self.before.room(pod), self.after.room(pod)
+            if after.nodes < before.nodes:
+                found[each.kind, each.namespace, each.name] = {
                     "kind": each.kind,
                     "namespace": each.namespace,
                     "name": each.name,
@@ -188,6 +174,7 @@ class Comparison:
                     "nodesAfter": after.nodes,
                     "reason": after.summary,
                 }
+        return [found[key] for key in sorted(found)]
 
     def namespaces(self) -> Iterator[Document]:
         """Those whose rules can't be kept any more, or refuse what is in them.
