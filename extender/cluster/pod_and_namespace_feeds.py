@@ -87,14 +87,13 @@ _MAX_SHARED: Final = 65_536
 class HeldPod(Held, gc=False):
     """What is kept of a pod: of one that is followed its group and since when it has its node.
 
-    Of one that takes room its node, the share of it, and the class. Others share all but since.
+    Of one that takes room its node and the share of it. Others share all but since.
     """
 
     group: PodGroup | None
     since: str
     node: bytes = b""
     share: Share | None = None
-    runtime_class: str = ""
 
 
 class PodFeed(Feed[HeldPod]):
@@ -171,7 +170,6 @@ class PodFeed(Feed[HeldPod]):
         if load is not None and share is not None:
             now.node = self._shared_by(load.node.encode("utf-8", "replace"))
             now.share = self._shared_by(share)
-            now.runtime_class = self._shared_by(pod.runtime_class_name)
         return name, version, before if now == before else now
 
     def _replace(self, held: Mapping[bytes, HeldPod]) -> None:
@@ -188,4 +186,5 @@ class PodFeed(Feed[HeldPod]):
 
 def _count(loads: Loads, pod: HeldPod | None, times: int = 1) -> None:
     if pod is not None and pod.share is not None:
-        loads.count(pod.node, pod.share, pod.runtime_class, times)
+        named = pod.group.runtime_class_name if pod.group else ""
+        loads.count(pod.node, pod.share, named, times)

@@ -1,11 +1,12 @@
 """A node where pods of a class never get their sandbox, with the real scheduler and API server."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
 
 from tests.e2e.cluster import EVENTS, PODS, Cluster
-from tests.processes import until
+from tests.processes import run, until
 
 NODES = [f"n{number}" for number in range(4)]
 
@@ -46,6 +47,9 @@ def test_the_next_pods_go_elsewhere_and_come_back_after_one_has_started(
         until(lambda: all(map(instead.node_of, nexts)))
         print(mode, sorted(map(instead.node_of, nexts)))
         assert "n0" not in map(instead.node_of, nexts)
+        answer = run("nodes", "kata", "-o", "json", "--server", server.url).stdout
+        failed = {"n0": ['runtime handler "kata-qemu" failed to start 2 pods']}
+        assert json.loads(answer)["state"] == failed
         instead.add_pod("here", "kata", **on("n0"))
         if mode == "refuse":
             text = 'runtime handler "kata-qemu" failed to start 2 pods'
