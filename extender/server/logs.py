@@ -69,8 +69,9 @@ class _Unblocking(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         line = (self.format(record) + "\n").encode("utf-8", "backslashreplace")
         with contextlib.suppress(OSError):
-            if select.select([], [STDERR], [], 0)[1]:
-                os.write(STDERR, line)
+            # A pipe that can be written to takes so much at once, and a longer write would wait.
+            while line and select.select([], [STDERR], [], 0)[1]:
+                line = line[os.write(STDERR, line[: select.PIPE_BUF]) :]
 
 
 def configure(log_format: str, verbosity: int) -> None:

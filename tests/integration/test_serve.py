@@ -240,6 +240,28 @@ def test_listening_beyond_this_machine_without_tls_is_said_and_warned_of(
         assert (f"WARNING --bind {bind} without TLS: " in server.log) is warned
 
 
+LONG_LINE = """
+import logging, os, select
+from extender.server import logs
+reader, writer = os.pipe()
+os.set_blocking(writer, False)
+while select.select([], [writer], [], 0)[1]:
+    os.write(writer, bytes(select.PIPE_BUF))
+os.read(reader, select.PIPE_BUF)
+os.set_blocking(writer, True)
+os.dup2(writer, logs.STDERR)
+logs.configure("text", 0)
+logging.getLogger("extender").error("x" * 10 * select.PIPE_BUF)
+print("went on")
+"""
+
+
+def test_a_long_line_waits_for_no_reader_either() -> None:
+    command = [sys.executable, "-c", LONG_LINE]
+    result = subprocess.run(command, capture_output=True, cwd=ROOT, timeout=20, check=True)
+    assert result.stdout == b"went on\n"
+
+
 def test_a_log_that_nobody_reads_delays_no_verb() -> None:
     """stderr is a pipe that is full after some hundred lines."""
     command = [sys.executable, "-m", "extender", "serve", "-v", "--bind", "127.0.0.1:0"]
