@@ -2,51 +2,23 @@
 
 from typing import Any, Final
 
-import yaml
-
+from tests.cases_file import tables
 from tests.config.shipped import FOLDER, Json, documents
 from tests.json_patch import apply
 
 _PATCHES: Final = FOLDER / "control-plane" / "kubeadm"
 
-#: What matters of /etc/kubernetes/manifests/kube-scheduler.yaml.
-KUBE_SCHEDULER: Final = """
-spec:
-  containers:
-    - command:
-        - kube-scheduler
-        - --authentication-kubeconfig=/etc/kubernetes/scheduler.conf
-        - --authorization-kubeconfig=/etc/kubernetes/scheduler.conf
-        - --bind-address=127.0.0.1
-        - --kubeconfig=/etc/kubernetes/scheduler.conf
-        - --leader-elect=true
-      name: kube-scheduler
-      volumeMounts:
-        - {mountPath: /etc/kubernetes/scheduler.conf, name: kubeconfig, readOnly: true}
-  hostNetwork: true
-  volumes:
-    - hostPath: {path: /etc/kubernetes/scheduler.conf, type: FileOrCreate}
-      name: kubeconfig
-"""
-
-KUBE_APISERVER: Final = """
-spec:
-  containers:
-    - command: [kube-apiserver, --enable-admission-plugins=NodeRestriction]
-      name: kube-apiserver
-"""
-
 
 def _patched(manifest: str, patch: str) -> tuple[Json, Any]:
     """The pod and its container."""
     (operations,) = documents(_PATCHES / patch)
-    pod: Json = apply(yaml.safe_load(manifest), operations)
+    pod: Json = apply(tables("kubeadm")[manifest], operations)
     (container,) = pod["spec"]["containers"]
     return pod, container
 
 
 def test_kube_scheduler_is_given_a_configuration_that_is_mounted() -> None:
-    pod, container = _patched(KUBE_SCHEDULER, "patches/kube-scheduler+json.yaml")
+    pod, container = _patched("kube-scheduler", "patches/kube-scheduler+json.yaml")
     (flag,) = (each for each in container["command"] if each.startswith("--config="))
     assert flag == "--config=/etc/kubernetes/kube-scheduler/config.yaml"
     mount = container["volumeMounts"][-1]
@@ -63,7 +35,7 @@ def test_kube_scheduler_is_given_a_configuration_that_is_mounted() -> None:
 
 
 def test_kube_apiserver_loses_the_plugin_and_nothing_else() -> None:
-    _, container = _patched(KUBE_APISERVER, "instead-of-plugin/kube-apiserver+json.yaml")
+    _, container = _patched("kube-apiserver", "instead-of-plugin/kube-apiserver+json.yaml")
     assert container["command"] == [
         "kube-apiserver",
         "--enable-admission-plugins=NodeRestriction",

@@ -21,22 +21,6 @@ def _is_for_marked_pods(file: Path) -> bool:
     return "-marked" in name_of(file)
 
 
-def test_each_way_has_one_beside_and_one_instead_of_the_plugin_for_all_and_for_marked_pods() -> (
-    None
-):
-    names = set(map(name_of, scheduler_configurations()))
-    assert names == {
-        path.format(f"{way}-plugin{marked}")
-        for way in ("beside", "instead-of")
-        for marked in ("", "-marked")
-        for path in (
-            "control-plane/node/kube-scheduler-{}.yaml",
-            "remote/kube-scheduler/{}.yaml",
-            "second-scheduler/{}.yaml",
-        )
-    }
-
-
 @_ALL
 def test_pods_cost_a_call_of_the_filter_and_marked_ones_all_three_verbs(file: Path) -> None:
     """Preempt is called where pods must give way only; a second call for each pod is a choice."""

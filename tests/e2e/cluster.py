@@ -427,6 +427,22 @@ class Cluster:
             document = {"metadata": {"name": name}, "value": value}
             assert self.request("POST", PRIORITY_CLASSES, document)[0] in (201, 409)
 
+    def add_a_victim_elsewhere(self) -> None:
+        """A pod of class gvisor that fits nowhere; the only victim is on a node of no class.
+
+        To be called where a kube-scheduler runs.
+        """
+        self.add_priorities()
+        self.add_node("sandbox", {"sandbox": "gvisor"})
+        self.add_node("plain")
+        self.add_class("gvisor", "runsc", {"sandbox": "gvisor"})
+        high: dict[str, Any] = {"containers": sized("60"), "priorityClassName": "high"}
+        self.add_pod("equal", **high, nodeSelector={"sandbox": "gvisor"})
+        assert self.bound("equal") == "sandbox"
+        self.add_pod("low", containers=sized("60"), priorityClassName="low")
+        assert self.bound("low") == "plain"
+        self.add_pod("new", "gvisor", **high)
+
     def set_handlers(self, node: str, *handlers: str) -> None:
         reported = [{"name": each} for each in handlers]
         self.patch(f"{NODES}/{node}/status", {"status": {"runtimeHandlers": reported}})

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from extender.kubernetes.namespaces import DEFAULT_ANNOTATION
+from tests.cases_file import cases
 from tests.e2e import policies
 from tests.e2e.cluster import Cluster
 from tests.e2e.policies import KATA, MARK, add_namespace, ask, needs_mutating_policies
@@ -30,28 +31,9 @@ def container(**resources: dict[str, str]) -> Json:
     return {"name": "c", "image": "i", "resources": resources}
 
 
-@pytest.mark.parametrize(
-    ("resources", "expected"),
-    [
-        pytest.param({}, {"requests": {}, "limits": {}}, id="none"),
-        pytest.param(
-            {"requests": {"cpu": "1"}}, {"requests": {"cpu": "1"}, "limits": {}}, id="requests only"
-        ),
-        pytest.param(
-            {"limits": {"cpu": "1"}},
-            {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
-            id="limits only",
-        ),
-        pytest.param(
-            {"requests": {MARK: "3"}, "limits": {MARK: "3"}},
-            {"requests": {}, "limits": {}},
-            id="more of it than one",
-        ),
-        pytest.param({"limits": {MARK: "1"}}, {"requests": {}, "limits": {}}, id="the mark itself"),
-    ],
-)
+@cases
 def test_a_pod_of_a_class_keeps_its_resources_and_gets_the_mark(
-    marking: Cluster, resources: dict[str, dict[str, str]], expected: dict[str, dict[str, str]]
+    resources: dict[str, dict[str, str]], expected: dict[str, dict[str, str]], marking: Cluster
 ) -> None:
     spec = ask(marking, runtimeClassName="kata", containers=[container(**resources)]).spec
     assert spec["containers"][0]["resources"] == {

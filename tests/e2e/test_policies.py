@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from extender.kubernetes.namespaces import rules_of
+from tests.cases_file import cases
 from tests.config.kustomize import printed
 from tests.e2e.cluster import Cluster
 from tests.e2e.policies import (
@@ -24,6 +25,7 @@ from tests.e2e.policies import (
 )
 from tests.fakes.apiserver import Json
 from tests.namespace_rules import ALLOWED, CASES, REQUIRED
+from tests.namespace_rules import PREFIX as RULES
 from tests.processes import run, until
 
 CLASSES: Final = ("kata", "gvisor", "wasm")
@@ -150,43 +152,12 @@ def test_what_a_controller_makes_of_a_workload_is_not_warned_about_again(both: C
         assert len(post(both, namespace, "apps/v1 replicasets", replica_set)) == warned
 
 
-_PRIVILEGED: Final = [{"name": "p", "image": "i", "securityContext": {"privileged": True}}]
-_BOTH: Final = {ALLOWED: "kata", REQUIRED: "true"}
-_GIVEN: Final = {REQUIRED: "true", DEFAULT: "kata"}
-_NOT_GIVEN: Final = {REQUIRED: "true", ALLOWED: "gvisor", DEFAULT: "kata"}
-_MUST: Final = "must name a RuntimeClass"
-
-#: The rules of a namespace, a pod's spec, and the warning about workloads of it, if any.
-WARNED: Final[dict[str, tuple[Json, Json, str]]] = {
-    "not allowed": (_BOTH, {"runtimeClassName": "gvisor"}, '\\"gvisor\\" is not allowed in namesp'),
-    "none where one is required": (_BOTH, {}, _MUST),
-    "allowed": (_BOTH, {"runtimeClassName": "kata"}, ""),
-    "given": (_GIVEN, {}, ""),
-    "host network": (_GIVEN, {"hostNetwork": True}, _MUST),
-    "host PID": (_GIVEN, {"hostPID": True}, _MUST),
-    "privileged": (_GIVEN, {"containers": _PRIVILEGED}, _MUST),
-    "privileged init container": (_GIVEN, {"initContainers": _PRIVILEGED}, _MUST),
-    "Windows": (_GIVEN, {"os": {"name": "windows"}}, _MUST),
-    "Windows by nodeSelector": (_GIVEN, {"nodeSelector": {"kubernetes.io/os": "windows"}}, _MUST),
-    "Windows by an option": (
-        _GIVEN,
-        {"securityContext": {"windowsOptions": {"runAsUserName": "u"}}},
-        _MUST,
-    ),
-    "given one not allowed": (
-        _NOT_GIVEN,
-        {},
-        'RuntimeClass \\"kata\\" is not allowed in namespace',
-    ),
-    "allowed, not the default": (_NOT_GIVEN, {"runtimeClassName": "gvisor"}, ""),
-    "given none": (_NOT_GIVEN, {"hostNetwork": True}, _MUST),
-}
-
-
-@pytest.mark.parametrize(("rules", "spec", "warning"), WARNED.values(), ids=WARNED)
+@cases
 def test_a_workload_is_let_in_with_a_warning_about_its_pods(
-    both: Cluster, rules: Json, spec: Json, warning: str
+    short: Json, spec: Json, warning: str, both: Cluster
 ) -> None:
+    """short: the annotations of a namespace without their prefix."""
+    rules = {f"{RULES}{key}": value for key, value in short.items()}
     namespace = add_namespace(both, f"templates-{len(rules)}-{rules.get(DEFAULT, 'no')}", rules)
     for kind, workload in workloads(pod_spec(**spec)):
         told = post(both, namespace, kind, workload)
@@ -194,7 +165,7 @@ def test_a_workload_is_let_in_with_a_warning_about_its_pods(
 
 
 def test_a_template_that_opts_out_of_the_default_is_warned_about(both: Cluster) -> None:
-    namespace = add_namespace(both, "opted-out", _GIVEN)
+    namespace = add_namespace(both, "opted-out", {REQUIRED: "true", DEFAULT: "kata"})
     for kind, workload in workloads(pod_spec(), annotations={DEFAULT: "false"}):
         assert len(post(both, namespace, kind, workload)) == 1, kind
 

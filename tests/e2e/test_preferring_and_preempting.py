@@ -1,11 +1,10 @@
 """What prioritize and preempt change in the real kube-scheduler's decisions."""
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
-from tests.e2e.cluster import PODS, Cluster, sized
+from tests.e2e.cluster import PODS, Cluster
 from tests.processes import until
 
 
@@ -16,18 +15,8 @@ from tests.processes import until
 def test_no_pod_is_evicted_from_a_node_that_the_class_does_not_match(
     instead: Cluster, verb: str, evicts: bool
 ) -> None:
-    """A pod of class gvisor fits nowhere; the one pod of lower priority runs on another node."""
-    instead.add_priorities()
-    instead.add_node("sandbox", {"sandbox": "gvisor"})
-    instead.add_node("plain")
-    instead.add_class("gvisor", "runsc", {"sandbox": "gvisor"})
     with instead.serving() as server, instead.scheduler(server.url, preemptVerb=verb):
-        high: dict[str, Any] = {"containers": sized("60"), "priorityClassName": "high"}
-        instead.add_pod("equal", **high, nodeSelector={"sandbox": "gvisor"})
-        until(lambda: instead.node_of("equal") == "sandbox")
-        instead.add_pod("low", containers=sized("60"), priorityClassName="low")
-        until(lambda: instead.node_of("low") == "plain")
-        instead.add_pod("new", "gvisor", **high)
+        instead.add_a_victim_elsewhere()
 
         def is_evicted() -> bool:
             status, pod = instead.request("GET", f"{PODS}/low")

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.certificates import Authority
-from tests.e2e.cluster import PODS, Cluster, free_ports, scheduler_minor, sized
+from tests.e2e.cluster import PODS, Cluster, free_ports, scheduler_minor
 from tests.e2e.policies import MARK
 from tests.e2e.test_webhook import installed
 from tests.fakes.apiserver import kubeconfig
@@ -255,18 +255,9 @@ def test_a_mark_that_nobody_ignores(small: Cluster) -> None:
 
 
 def test_preemption_that_keeps_the_pods_of_other_nodes(instead: Cluster) -> None:
-    instead.add_priorities()
-    instead.add_node("sandbox", {"sandbox": "gvisor"})
-    instead.add_node("plain")
-    instead.add_class("gvisor", "runsc", {"sandbox": "gvisor"})
-    high: dict[str, Any] = {"containers": sized("60"), "priorityClassName": "high"}
     with serving(instead) as server, instead.scheduler(server.url):
         until(lambda: is_ready(server))
-        instead.add_pod("equal", **high, nodeSelector={"sandbox": "gvisor"})
-        until(lambda: instead.node_of("equal") == "sandbox")
-        instead.add_pod("low", containers=sized("60"), priorityClassName="low")
-        until(lambda: instead.node_of("low") == "plain")
-        instead.add_pod("new", "gvisor", **high)
+        instead.add_a_victim_elsewhere()
         until(lambda: "preemption: " in instead.message_of("new"))
         message = instead.message_of("new")
         assert in_the_page(message[message.index("preemption: ") :])

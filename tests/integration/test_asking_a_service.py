@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 import yaml
 
+from tests.cases_file import cases
 from tests.processes import SAMPLES, Server, run, running
 
 _CLUSTER: Final = (f"--manifests={SAMPLES}/cluster", f"--manifests={SAMPLES}/pods")
@@ -85,21 +86,9 @@ def test_a_file_with_a_pod_or_a_workload_is_handed_over(
         assert json.loads(asked.stdout)[key] == wanted[key]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["explain", "default/nope"], '404: Pod "default/nope" not found'),
-        (["explain", "default/kata", "--manifests=x"], "--server can't be used with --manifests"),
-        (["explain", "default/kata", "-f", "x.yaml"], "leave POD out"),
-        (["explain", "-f", "/nonexistent.yaml"], "/nonexistent.yaml: No such file or directory"),
-        (["explain"], "POD is needed"),
-        (["nodes", "kata?x"], '404: RuntimeClass "kata?x" not found'),
-        (["nodes", "kata", "--manifests=x"], "--server can't be used with --manifests"),
-        (["classes", "--headroom"], "--server can't be used with --by-pool or --headroom"),
-    ],
-)
+@cases
 def test_what_cannot_be_asked_ends_with_a_line(
-    service: Server, words: list[str], said: str
+    words: list[str], said: str, service: Server
 ) -> None:
     result = run(*words, f"--server={service.url}")
     assert result.returncode == 2
@@ -107,17 +96,8 @@ def test_what_cannot_be_asked_ends_with_a_line(
     assert len(result.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    ("server", "said"),
-    [
-        ("{url}/metrics", "404: no such path: /metrics/explain"),
-        ("http://127.0.0.1:9", "Connection refused"),
-        ("https{rest}", "WRONG_VERSION_NUMBER"),
-        ("web", "expected a URL, or NAMESPACE/SERVICE:PORT"),
-        ("http://", "expected a URL, or NAMESPACE/SERVICE:PORT"),
-    ],
-)
-def test_a_server_that_is_none_ends_with_a_line(service: Server, server: str, said: str) -> None:
+@cases
+def test_a_server_that_is_none_ends_with_a_line(server: str, said: str, service: Server) -> None:
     server = server.format(url=service.url, rest=service.url.removeprefix("http"))
     result = run("explain", "default/kata", f"--server={server}")
     assert (result.returncode, result.stdout) == (2, "")

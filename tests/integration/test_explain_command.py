@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from tests.cases_file import cases
 from tests.fakes.apiserver import (
     NODES,
     RUNTIME_CLASSES,
@@ -140,19 +141,7 @@ def config(cluster: FakeApiServer, tmp_path: Path) -> str:
     return str(tmp_path / "kubeconfig")
 
 
-@pytest.mark.parametrize(
-    ("words", "pod"),
-    [
-        (["web"], "team/web"),
-        (["pod/web"], "team/web"),
-        (["web", "-n", "other"], "other/web"),
-        (["other/web"], "other/web"),
-        (["other/web", "-n", "other"], "other/web"),
-        (["web", "-n", "pod"], "pod/web"),
-        (["web", "--context", "bare"], "default/web"),
-    ],
-    ids=lambda each: " ".join(each) if isinstance(each, list) else each,
-)
+@cases
 def test_the_plugin_names_a_pod_as_kubectl_does(words: list[str], pod: str, config: str) -> None:
     said = answer(plugin("explain", *words, "-o", "json", env={"KUBECONFIG": config}))
     assert said["pod"] == pod

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases_file import cases
 from tests.fakes.apiserver import NODES, FakeApiServer, node, pod
 from tests.processes import ready, run
 
@@ -34,16 +35,7 @@ def explained(*flags: str) -> tuple[int, str]:
     return result.returncode, json.loads(result.stdout)["summary"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "fits"),
-    [
-        pytest.param({"json": {"gitVersion": "v1.36.2-gke.1"}}, False, id="1.36"),
-        pytest.param({"json": {"gitVersion": "v1.35.9"}}, True, id="1.35"),
-        pytest.param({"json": {"gitVersion": "new"}}, True, id="no version"),
-        pytest.param({"json": []}, True, id="no object"),
-        pytest.param({"json": {}, "status": 403}, True, id="forbidden"),
-    ],
-)
+@cases
 def test_the_api_server_is_asked_for_its_version(
     answer: Any, fits: bool, cluster: FakeApiServer, config: str
 ) -> None:

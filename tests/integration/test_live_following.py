@@ -15,6 +15,7 @@ import pytest
 
 from extender.cluster.api.config import ClusterConfig
 from extender.cluster.api.list_watch import Reason
+from tests.cases_file import cases
 from tests.certificates import Authority
 from tests.fakes.apiserver import NODES, RUNTIME_CLASSES, FakeApiServer, Fault, node, runtime_class
 from tests.fakes.following import Following, config_for, following
@@ -112,14 +113,7 @@ def test_changes_that_arrive_together_make_few_snapshots(tmp_path: Path) -> None
             assert len(swaps) < 100
 
 
-@pytest.mark.parametrize(
-    "item",
-    [
-        pytest.param({"kind": "Node", "metadata": {"name": "x", "labels": [1]}}, id="wrong labels"),
-        pytest.param(["no", "object"], id="a list"),
-        pytest.param(None, id="null"),
-    ],
-)
+@cases
 def test_what_is_no_node_is_skipped_and_the_rest_is_used(
     item: object, cluster: FakeApiServer, follow: Follow
 ) -> None:
@@ -132,15 +126,7 @@ def test_what_is_no_node_is_skipped_and_the_rest_is_used(
         assert run.restarts == []
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param({}, id="no kind"),
-        pytest.param({"kind": "Status", "metadata": {"resourceVersion": "1"}}, id="a Status"),
-        pytest.param({"kind": "NodeList", "items": []}, id="no resourceVersion"),
-        pytest.param({"kind": "PodList", "metadata": {"resourceVersion": "1"}}, id="another kind"),
-    ],
-)
+@cases
 def test_what_is_no_list_does_not_empty_the_store(
     body: dict[str, object], cluster: FakeApiServer, follow: Follow
 ) -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.cases_file import cases
 from tests.fakes.apiserver import (
     NODES,
     PODS,
     RUNTIME_CLASSES,
     FakeApiServer,
     Fault,
-    kubeconfig,
     node,
     pod,
     runtime_class,
@@ -254,26 +254,7 @@ def test_metrics_tell_of_the_watches(cluster: FakeApiServer, serving: Serving) -
 
 
 @pytest.mark.parametrize("by_flag", [True, False], ids=["flag", "KUBECONFIG"])
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        pytest.param("{", "line 2, column 1: invalid YAML", id="no YAML"),
-        pytest.param("{users: 5, contexts: 5, current-context: a}", "kubeconfig", id="numbers"),
-        pytest.param("a: &a [*a]", "no &a complete before *a", id="an alias of itself"),
-        pytest.param("[]", "not a kubeconfig", id="a list"),
-        pytest.param("{}", "no current-context", id="empty"),
-        pytest.param(
-            kubeconfig("https://127.0.0.1:1", ca_file="/nonexistent/ca.crt"),
-            "/nonexistent/ca.crt",
-            id="no CA file",
-        ),
-        pytest.param(
-            kubeconfig("https://127.0.0.1:1", ca_file="/dev/zero"),
-            "/dev/zero",
-            id="an endless CA file",
-        ),
-    ],
-)
+@cases
 def test_an_unusable_kubeconfig_ends_with_one_line_that_names_it_as_it_was_given(
     content: str, said: str, by_flag: bool, tmp_path: Path
 ) -> None:

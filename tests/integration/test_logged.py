@@ -19,29 +19,17 @@ LOUD = ("-v", "-v", "-v", "--log-format")
 
 
 def pod() -> dict[str, Any]:
-    env = [{"name": "PASSWORD", "value": SECRET}]
     container = {
         "name": "c",
         "image": f"registry.example/{SECRET}",
-        "env": env,
-        "args": [f"--password={SECRET}"],
         "command": [SECRET],
+        "env": [{"name": "PASSWORD", "value": SECRET}],
+        "args": [f"--password={SECRET}"],
     }
-    return {
-        "metadata": {
-            "name": "seen",
-            "namespace": "ns",
-            "uid": "u",
-            "annotations": {"note": SECRET},
-            "labels": {"note": SECRET},
-        },
-        "spec": {
-            "runtimeClassName": "kata",
-            "containers": [container],
-            "initContainers": [{**container, "name": "i"}],
-            "imagePullSecrets": [{"name": SECRET}],
-        },
-    }
+    metadata = {"name": "seen", "namespace": "ns", "uid": "u", "annotations": {"note": SECRET}}
+    spec = {"runtimeClassName": "kata", "imagePullSecrets": [{"name": SECRET}]}
+    containers = {"containers": [container], "initContainers": [{**container, "name": "i"}]}
+    return {"metadata": {**metadata, "labels": {"note": SECRET}}, "spec": {**spec, **containers}}
 
 
 def bodies() -> dict[str, bytes]:

@@ -146,7 +146,7 @@ def test_what_takes_long_delays_nobody(sample: Server, path: str, body: bytes) -
 def test_a_stop_at_any_time_is_heeded(line: str) -> None:
     """A signal that comes while the worker reads its manifests, or before its loop runs."""
     flags = ("--bind", "127.0.0.1:0", "--manifests", str(CLUSTER))
-    for _ in range(5):
+    for _ in range(3):
         with running("serve", *flags) as server:
             server.wait_for_line(line)
             # Before it has handlers of its own it ends by the signal.

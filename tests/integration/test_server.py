@@ -290,21 +290,6 @@ def test_an_idle_connection_that_was_answered_is_kept(hurried: Server) -> None:
         assert passing(kept.send(ASK).answer()) == PASSING
 
 
-def test_answers_that_are_not_read_are_cut_off_and_delay_nobody(hurried: Server) -> None:
-    worker = worker_of(hurried)
-    before = open_files(worker)
-    body = question(100_000)
-    with contextlib.ExitStack() as stack:
-        for _ in range(4):
-            client = stack.enter_context(RawClient(hurried.address))
-            client.send(post(body))
-            assert client.head()[0] == 200
-        began = time.monotonic()
-        assert hurried.request("GET", "/livez")[0] == 200
-        assert time.monotonic() - began < PROMPT
-        until(lambda: open_files(worker) <= before)
-
-
 def worker_of(server: Server) -> int:
     master = server.process.pid
     children = Path(f"/proc/{master}/task/{master}/children").read_text().split()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from extender.model.objects import Node, Pod, RuntimeClass, Taint
 from extender.model.pod_needs import Toleration
 from extender.rules.node_checks import HandlerCheck, Policy
+from tests.cases_file import cases, tables
 from tests.json_objects import class_json, node_json, pod_json
 from tests.plain_extender import PlainCluster, PlainExtender
 from tests.property import strategies as some
@@ -213,38 +214,13 @@ def test_what_kube_scheduler_really_sent(mode: str, verb: str) -> None:
         assert recorded_pair().agree(verb, json.loads(body))
 
 
-SANDBOX = {"sandbox.example.com/runtime": "kata"}
-ONLY = {"key": "sandbox.example.com/only", "operator": "Exists"}
-
-#: (name, handler, scheduling)
-TEMPLATE_CLASSES: list[tuple[str, str, Json]] = [
-    ("anywhere", "kata", {}),
-    ("crun", "crun", {}),
-    ("kata", "kata", {"nodeSelector": SANDBOX, "tolerations": [ONLY]}),
-    ("untolerating", "crun", {"nodeSelector": SANDBOX}),
-]
-
-#: A pod's spec, and how many of four templates it passes.
-TEMPLATES: list[tuple[Json, int]] = [
-    ({}, 4),
-    *(({"runtimeClassName": name}, count) for name, count in (("kata", 1), ("untolerating", 1))),
-    ({"runtimeClassName": "anywhere", "tolerations": [{"operator": "Exists"}]}, 3),
-    ({"runtimeClassName": "crun"}, 3),
-    ({"hostUsers": False, "os": {"name": "linux"}}, 1),
-    ({"os": {"name": "windows"}}, 1),
-    ({"os": {"name": "linux"}}, 3),
-    ({"securityContext": {"supplementalGroupsPolicy": "Strict"}, "os": {"name": "linux"}}, 3),
-    ({"runtimeClassName": "gone"}, 0),
-]
-
-
-@pytest.mark.parametrize(("spec", "count"), TEMPLATES)
+@cases
 def test_template_nodes_of_cluster_autoscaler(spec: Json, count: int) -> None:
     """In no cluster: a copy of a group's node, or, of an empty group, what the cloud tells."""
     nodes = json.loads((RECORDED / "cluster-autoscaler" / "nodes.json").read_text())
     classes = [
-        runtime_class({"metadata": {"name": name}, "handler": handler, "scheduling": scheduling})
-        for name, handler, scheduling in TEMPLATE_CLASSES
+        runtime_class({"metadata": {"name": name}, **fields})
+        for name, fields in tables("plain_agrees")["classes"].items()
     ]
     pod = {"metadata": {"namespace": "default", "name": "p"}, "spec": spec}
     args = {"Pod": pod, "Nodes": nodes, "NodeNames": None}

@@ -203,31 +203,11 @@ def test_a_pod_that_needs_no_declared_feature_fits_where_none_is_declared(spec: 
     assert explained(a_pod(spec), declaring("n", [])).feasible == 1
 
 
-BATCH = (
-    "It is scheduled by batch, not by default-scheduler: what follows counts if that scheduler"
-    " calls this extender."
-)
-UNFIT = "It is already bound to l, which would be refused today: nodes don't match pod OS"
-GATES = "No scheduler looks at it until its scheduling gates are removed: example.com/a, b."
-BOUND = "It is already bound to l, which fits."
-DELETED = "It is being deleted since 2026-01-01T00:00:00Z."
-UNKNOWN = "It is already bound to gone, which is not among the nodes judged here."
-
-
-@pytest.mark.parametrize(
-    ("pod", "state"),
-    [
-        (a_pod({"schedulerName": "default-scheduler"}), []),
-        (a_pod({"schedulingGates": [{"name": "example.com/a"}, {"name": "b"}]}), [GATES]),
-        (a_pod({"schedulerName": "batch"}), [BATCH]),
-        (a_pod({"nodeName": "l", "schedulerName": "batch"}), [BOUND]),
-        (a_pod({"nodeName": "l", "os": {"name": "windows"}}), [f'{UNFIT} "windows".']),
-        (a_pod({"nodeName": "gone"}), [UNKNOWN]),
-        (a_pod({"nodeName": "l"}, deletionTimestamp="2026-01-01T00:00:00Z"), [DELETED, BOUND]),
-    ],
-)
-def test_the_state_of_a_pod_is_told_first(pod: Json, state: list[str]) -> None:
-    explanation = explained(pod, named("l", linux("v1.36.2")), named("w", windows("v1.36.2")))
+@cases
+def test_the_state_of_a_pod_is_told_first(spec: Json, metadata: Json, state: list[str]) -> None:
+    explanation = explained(
+        a_pod(spec, **metadata), named("l", linux("v1.36.2")), named("w", windows("v1.36.2"))
+    )
     assert list(explanation.state) == state
     document = explanation_document(explanation)
     assert document.get("state", []) == state
