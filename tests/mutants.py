@@ -13,20 +13,19 @@ too many.
 
 import argparse
 import contextlib
-import itertools
 import json
 import math
 import os
 import random
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -56,6 +55,7 @@ _BLACK_BOX: Final = {
     "metrics.py": (_TRANSCRIPTS, "test_watch_pods.py"),
     "admission": (_TRANSCRIPTS, "test_webhook.py"),
     "given_files.py": (_TRANSCRIPTS, "test_check_files.py"),
+    "render_command.py": (_TRANSCRIPTS, "test_render.py"),
 }
 
 _FIXED_SEED: Final = 1
@@ -108,46 +108,6 @@ class _Recorder:
             self.seconds[report.nodeid] = report.duration
 
 
-def _pytest(*words: str, plugin: object) -> int:
-    options = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist")
-    return int(pytest.main([*options, *words], plugins=[plugin]))
-
-
-def _fork(work: Callable[[], int]) -> int:
-    """The id of a process that does the work, silently, in a group of its own."""
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        os.setsid()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        silence = os.open(os.devnull, os.O_RDWR)
-        for stream in range(3):
-            os.dup2(silence, stream)
-        code = work()
-        if "tests.warm" in sys.modules:
-            sys.modules["tests.warm"].TEMPLATE.close()
-    finally:
-        os._exit(code)
-
-
-@dataclass
-class _Job:
-    """Work that a process does, in so many seconds; tries and deadline are those of its runs."""
-
-    number: int
-    work: Callable[[], int]
-    seconds: float
-    tries: int = 0
-    deadline: float = 0.0
-
-    def begin(self, end: float) -> int:
-        self.tries += 1
-        self.deadline = min(end, time.monotonic() + self.tries * self.seconds)
-        return _fork(self.work)
-
-
 def _family(pid: int) -> Iterator[int]:
     """The process and all that it started: servers have sessions of their own."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -157,64 +117,42 @@ def _family(pid: int) -> Iterator[int]:
     yield pid
 
 
-def _kill(pid: int) -> None:
-    for each in list(_family(pid)):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(each, signal.SIGKILL)
-    os.waitpid(pid, 0)
+def _ended(job: Sequence[object], folder: Path, seconds: float, end: float) -> int | None:
+    """The exit code of a job in a process of its own; None where it takes too long.
 
-
-def _in_turn(
-    jobs: Iterable[tuple[Callable[[], int], float]], workers: int, end: float = math.inf
-) -> Iterator[tuple[int, int | None]]:
-    """Runs jobs, each with the seconds it may take: (number, exit code) as they end.
-
-    The machine may only have been busy: a late job runs again, with twice the time, and has the
-    exit code None when it is late again. Nothing is told of a job that `end` cuts off.
+    The machine may only have been busy: a late job runs again, with twice the time.
     """
-    waiting = (_Job(number, *job) for number, job in enumerate(jobs))
-    again, running = list[_Job](), dict[int, _Job]()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    more = True
-    while more or again or running:
-        while (more or again) and len(running) < workers:
-            job = again.pop() if again else next(waiting, None)
-            if job is None:
-                more = False
-            else:
-                running[job.begin(end)] = job
-        for pid, job in list(running.items()):
-            ended, status = os.waitpid(pid, os.WNOHANG)
-            if ended:
-                del running[pid]
-                yield job.number, os.waitstatus_to_exitcode(status)
-            elif time.monotonic() > job.deadline:
-                del running[pid]
-                _kill(pid)
-                if job.tries == 1 and job.deadline < end:
-                    again.append(job)
-                elif job.deadline < end:
-                    yield job.number, None
-        if len(running) == workers or (running and not (more or again)):
-            # Until a child ends, or the next deadline.
-            left = min(job.deadline for job in running.values()) - time.monotonic()
-            signal.sigtimedwait({signal.SIGCHLD}, max(0.0, left))
+    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+        json.dump(job, file, default=str)
+    for patience in (1, 2):
+        with subprocess.Popen(
+            [sys.executable, "-m", "tests.mutants", "--job", file.name],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+            cwd=ROOT,
+        ) as process:
+            try:
+                left = min(patience * seconds, end - time.monotonic())
+                return process.wait(max(0.0, left))
+            except subprocess.TimeoutExpired:
+                for each in list(_family(process.pid)):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(each, signal.SIGKILL)
+    return None
 
 
-def _record(test: Path, folder: Path) -> int:
-    """Runs one file of tests; leaves the lines and the times in the folder."""
+def _record(test: str, name: str) -> int:
+    """Runs one file of tests; leaves the lines and the times in files of that name."""
     sources = [str(ROOT / "extender" / room) for room in ROOMS]
-    name = f"{test.parent.name}-{test.stem}"
-    lines = coverage.Coverage(
-        str(folder / f"{name}.lines"), source=sources, config_file=False, messages=False
-    )
+    lines = coverage.Coverage(f"{name}.lines", source=sources, config_file=False, messages=False)
     recorder = _Recorder(lines)
     lines.start()
     # No -x: a test that fails without any change is left out.
-    code = int(pytest.main(["-q", "-p", "no:cacheprovider", str(test)], plugins=[recorder]))
+    code = int(pytest.main(["-q", "-p", "no:cacheprovider", test], plugins=[recorder]))
     lines.stop()
     lines.save()
-    (folder / f"{name}.seconds").write_text(json.dumps(recorder.seconds))
+    Path(f"{name}.seconds").write_text(json.dumps(recorder.seconds))
     return code
 
 
@@ -270,17 +208,22 @@ class Tests:
         return _START_SECONDS + _PATIENCE * sum(self._seconds[each] for each in chosen)
 
 
-def _try(mutant: Mutant, chosen: Sequence[str], folder: Path) -> int:
-    """The exit code of pytest with the changed module."""
+def _hooked(mutant: Mutant, folder: Path) -> str:
+    """A folder in which Python finds the changed module, for PYTHONPATH."""
     own = Path(tempfile.mkdtemp(dir=folder))
     changed = own / mutant.file.name
     changed.write_text(mutant.source())
-    hook = _HOOK.format(module=mutant.module, file=str(changed))
-    (own / "sitecustomize.py").write_text(hook)
+    (own / "sitecustomize.py").write_text(_HOOK.format(module=mutant.module, file=str(changed)))
+    return str(own)
+
+
+def _try(own: str, chosen: Sequence[str]) -> int:
+    """The exit code of pytest with the changed module."""
     os.environ["PYTHONPATH"] = f"{own}:{ROOT}"
-    exec(compile(hook, "sitecustomize.py", "exec"), {})
+    exec(compile(Path(own, "sitecustomize.py").read_text(), "sitecustomize.py", "exec"), {})
     files = sorted({name.partition("::")[0] for name in chosen})
-    return _pytest(*files, plugin=_Chosen(chosen))
+    options = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist")
+    return int(pytest.main([*options, *files], plugins=[_Chosen(chosen)]))
 
 
 def _sample(mutants: Sequence[Mutant], seeds: Sequence[int]) -> Iterator[Mutant]:
@@ -307,16 +250,24 @@ def _tests(folder: Path, workers: int) -> Tests:
     )
     starting = {name for names in _BLACK_BOX.values() for name in names}
     files += [ROOT / "tests" / "integration" / name for name in sorted(starting)]
-    jobs = [(partial(_record, file, folder), _RECORD_SECONDS) for file in files]
-    for number, code in _in_turn(jobs, workers):
-        if code not in _PASSED:
-            print(f"{files[number].relative_to(ROOT)} fails without any change", flush=True)
+
+    def code_of(file: Path) -> int | None:
+        job = ("_record", file, folder / f"{file.parent.name}-{file.stem}")
+        return _ended(job, folder, _RECORD_SECONDS, math.inf)
+
+    with ThreadPoolExecutor(workers) as pool:
+        for file, code in zip(files, pool.map(code_of, files), strict=True):
+            if code not in _PASSED:
+                print(f"{file.relative_to(ROOT)} fails without any change", flush=True)
     tests = Tests()
     tests.add(folder)
     return tests
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["--job"]:
+        work, *words = json.loads(Path(sys.argv[2]).read_text())
+        return {"_record": _record, "_try": _try}[work](*words)
     flags, began = _flags(), time.monotonic()
     end = began + flags.seconds
     os.environ["HYPOTHESIS_PROFILE"] = "mutants"
@@ -327,31 +278,31 @@ def main() -> int:
     seeds = [_FIXED_SEED, random.randrange(10**6)] if flags.seed is None else [flags.seed]
     print(f"{len(mutants)} mutants; seeds {' and '.join(map(str, seeds))}", flush=True)
     print("every test runs once ...", flush=True)
-    tried: list[Mutant] = []
-    killed, late, survived = 0, 0, list[Mutant]()
-    with tempfile.TemporaryDirectory() as name:
+    killed, late, survived = 0, 0, 0
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(flags.workers) as pool:
         folder = Path(name)
         tests = _tests(folder, flags.workers)
         print(f"{time.monotonic() - began:.0f} s: every test has run once", flush=True)
 
-        def jobs() -> Iterator[tuple[Callable[[], int], float]]:
-            in_time = itertools.takewhile(lambda _: time.monotonic() < end, _sample(mutants, seeds))
-            for mutant in in_time:
-                tried.append(mutant)
-                chosen = tests.of(mutant)
-                yield partial(_try, mutant, chosen, folder), tests.seconds_for(chosen)
+        def tried(mutant: Mutant) -> tuple[Mutant, int | None] | None:
+            """None of one that the end cuts off."""
+            code, chosen = None, tests.of(mutant)
+            if time.monotonic() < end:
+                job = ("_try", _hooked(mutant, folder), chosen)
+                code = _ended(job, folder, tests.seconds_for(chosen), end)
+            return (mutant, code) if time.monotonic() < end else None
 
-        for number, code in _in_turn(jobs(), flags.workers, end):
+        for mutant, code in filter(None, pool.map(tried, _sample(mutants, seeds))):
             if code in _PASSED:
-                survived.append(tried[number])
-                print(f"survived  {tried[number]}", flush=True)
+                survived += 1
+                print(f"survived  {mutant}", flush=True)
             else:
                 killed += 1
                 late += code is None
-            if not (killed + len(survived)) % 25:
-                print(f"{killed + len(survived)} tried, {len(survived)} survived", flush=True)
-    score = 100 * killed / max(1, killed + len(survived))
-    print(f"{killed} of {killed + len(survived)} mutants killed, {late} by time: {score:.1f} %")
+            if not (killed + survived) % 25:
+                print(f"{killed + survived} tried, {survived} survived", flush=True)
+    score = 100 * killed / max(1, killed + survived)
+    print(f"{killed} of {killed + survived} mutants killed, {late} by time: {score:.1f} %")
     return int(score < flags.least)
 
 

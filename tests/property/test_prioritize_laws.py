@@ -94,7 +94,7 @@ def test_the_answer_leaves_the_ranking_as_it_is(
 
 
 def test_nodes_that_serve_more_classes_than_a_byte_counts_are_scored_alike() -> None:
-    """Costs up to 254 are bytes; beyond, the same rule holds."""
+    """Costs up to 254 are bytes; beyond, the same rule holds, for 255 different costs."""
     classes = [RuntimeClass(f"c{n}", "runc", ((f"k{n}", "v"),)) for n in range(300)]
     labels = {f"k{n}": "v" for n in range(300)}
     nodes = [
@@ -105,6 +105,9 @@ def test_nodes_that_serve_more_classes_than_a_byte_counts_are_scored_alike() -> 
     names = [*(node.name for node in nodes), "stranger"]
     found = ask(snapshot_of(nodes, classes), None, names, HandlerCheck.AUTO)
     assert found == {"all": 2, "but-one": 2, "but-four": 10, "stranger": 0}
+    nodes = [Node(f"n{n}", dict(list(labels.items())[:n])) for n in range(300)]
+    found = ask(snapshot_of(nodes, classes), None, ["n253", "n254", "n299"], HandlerCheck.AUTO)
+    assert found == {"n253": 10, "n254": 5, "n299": 5}
 
 
 def test_of_classes_that_ask_for_the_same_one_that_runs_is_enough_to_serve_their_constraints() -> (

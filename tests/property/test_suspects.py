@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from extender.cluster.distrust import Distrust, Mode, NodeEvent, NodeEvents, SandboxFeed
@@ -231,6 +231,8 @@ def test_a_suspect_without_pods_is_forgotten_an_hour_after_it_may_be_tried() -> 
 
 
 @given(st.integers(1, 9), st.integers(0, 9), st.booleans())
+@example(3, 1, False)
+@example(4, 1, False)
 def test_nothing_is_refused_where_a_third_fails_or_the_default_handler_too(
     nodes: int, broken: int, default_fails: bool
 ) -> None:

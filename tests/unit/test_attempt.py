@@ -118,7 +118,7 @@ def test_what_runs_on_a_node_is_counted_and_a_node_that_lacks_it_always_is_no_pl
     None
 ):
     nodes = [node("a"), node("b", cpu="1"), node("c", pods="1")]
-    there = [asking("3", "x", on="a"), pod("y", on="c"), asking("4", "p", on="c")]
+    there = [asking("4", "p", on="c"), asking("3", "x", on="a"), pod("y", on="c")]
     expected = told(3, "1 Too many pods, 2 Insufficient cpu", f"1 {NOT_HELPFUL}, 2 {NO_VICTIMS}")
     assert event(asking("2"), nodes, there) == expected
     assert event(asking("2"), [*nodes, node("d")], there) == ""

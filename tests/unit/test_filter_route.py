@@ -3,13 +3,14 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 import orjson
 import pytest
 
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.model.errors import UndecidedError
-from extender.model.objects import Node, Pod, RuntimeClass, Taint
+from extender.model.objects import ClassRules, Node, Pod, RuntimeClass, Taint
 from extender.model.reasons import Code
 from extender.rules.node_checks import Policy
 from extender.rules.snapshot import RuntimeClassLookup, Snapshot, no_lookup
@@ -167,3 +168,11 @@ def test_no_candidate_of_preemption_is_dropped_before_the_nodes_are_known() -> N
     assert preempted(store, GVISOR_POD) == {"NodeNameToMetaVictims": {}}
     replace_nodes(store, [Node("n1", {"sandbox": "gvisor"})])
     assert preempted(store, GVISOR_POD) == {"NodeNameToMetaVictims": VICTIMS}
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_no_pod_is_evicted_for_one_that_uses_what_its_class_lacks(used: bool) -> None:
+    limited = replace(GVISOR, rules=ClassRules(unsupported=("hostPID",)))
+    store = store_of([Node("n1", {"sandbox": "gvisor"})], [limited])
+    pod = {"spec": {"runtimeClassName": "gvisor", "hostPID": used}}
+    assert preempted(store, pod) == {"NodeNameToMetaVictims": {} if used else VICTIMS}

@@ -88,9 +88,12 @@ def test_pods_without_a_class_pass_untouched_even_before_the_first_sync(pod: Any
 
 
 @pytest.mark.parametrize("path", ["/mutate", "/validate"])
-def test_before_the_first_sync_pods_with_a_class_are_refused_for_now(path: str) -> None:
+def test_before_the_first_sync_pods_with_a_class_are_refused_for_now(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
     webhook = Webhook(synced=False)
     response = webhook.ask(path, kata_pod())
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
     assert not response.allowed
     assert response.raw["status"] == {
         "status": "Failure",
@@ -131,8 +134,12 @@ def test_a_class_is_asked_for_once_before_it_is_not_found() -> None:
         ),
     ],
 )
-def test_a_missing_class_is_refused_by_its_name(path: str, name: str, text: str) -> None:
+def test_a_missing_class_is_refused_by_its_name(
+    path: str, name: str, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The author of the pod is told, and not the log."""
     response = Webhook(KATA).ask(path, kata_pod(runtimeClassName=name))
+    assert not caplog.records
     assert (response.allowed, response.message) == (False, text)
     assert response.raw["status"]["code"] == 403
 
