@@ -13,6 +13,7 @@ import yaml
 
 from extender import __version__
 from release.manifests import CHART, files, helm, rendered
+from tests.cases_file import cases
 from tests.config.chart import RELEASES, named, needs_helm, objects_of_chart
 from tests.config.kustomize import the
 from tests.config.shipped import IMAGE, Json, containers
@@ -65,18 +66,7 @@ def test_every_object_fits_the_schema_of_each_supported_version(values: tuple[st
     assert len(identities) == len(objects_of_chart(*values, flags=()))
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        (["plugin=off"], "at '/plugin': value must be one of 'beside', 'instead'"),
-        (["webhok.enabled=true"], "additional properties 'webhok' not allowed"),
-        (["webhook.replicas=two"], "at '/webhook/replicas': got string, want integer"),
-        (["image.digest=latest"], "at '/image/digest': 'latest' does not match pattern"),
-        (["remote.schedulers={10.0.0.1}"], "at '/remote/schedulers/0': '10.0.0.1' does not match"),
-        (["viewer.tenants=true", "remote.enabled=true"], "viewer.tenants needs pages=true"),
-        ([], "nothing is turned on: --set secondScheduler.enabled=true, or another switch"),
-    ],
-)
+@cases
 def test_values_that_are_wrong_are_refused_in_words(values: list[str], said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         rendered("release", *values)
@@ -120,20 +110,6 @@ def test_two_replicas_never_share_a_node_where_there_is_another() -> None:
         assert node["matchLabelKeys"] == ["pod-template-hash"]
         assert node["nodeTaintsPolicy"] == "Honor"
         assert zone["whenUnsatisfiable"] == "ScheduleAnyway"
-
-
-def test_addresses_of_the_api_server_close_the_rest_of_the_network() -> None:
-    objects = objects_of_chart(*RELEASES["webhook"])
-    policy = the("NetworkPolicy", objects)["spec"]
-    assert policy["policyTypes"] == ["Ingress", "Egress"]
-    assert policy["ingress"][0]["from"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
-    assert {port["port"] for rule in policy["egress"] for port in rule["ports"]} == {443, 6443, 53}
-    for open_to_all in objects_of_chart("webhook.enabled=true"):
-        if open_to_all["kind"] == "NetworkPolicy":
-            https, ops = open_to_all["spec"]["ingress"]
-            assert "from" not in https
-            assert ops["from"]
-            assert open_to_all["spec"]["policyTypes"] == ["Ingress"]
 
 
 _WEBHOOKS: Final = {name: values for name, values in RELEASES.items() if name.startswith("webhook")}

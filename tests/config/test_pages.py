@@ -6,15 +6,17 @@ import re
 import shlex
 import shutil
 import sys
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from extender.cli.commands import COMMANDS
 from extender.kubernetes.class_annotations import FEATURES, ISOLATION_LEVELS, rules_of
 from loadtest import live
 from release.manifests import FILES
-from tests.config.chart import needs_helm, text
+from tests.config.chart import named, needs_helm, objects_of_chart, text
 from tests.config.pages import page, section
 from tests.config.shipped import FOLDER, IMAGE, INSTALL, containers, documents, objects, pod_specs
 from tests.processes import ROOT, called, run
@@ -58,6 +60,23 @@ def test_the_image_of_a_file_is_replaced_by_the_command_of_the_page() -> None:
     )
     for file in INSTALL.glob("*.yaml"):
         assert IMAGE not in file.read_text().replace(old, new)
+
+
+@needs_helm
+def test_the_client_files_are_mounted_where_the_configuration_looks_for_them() -> None:
+    (patch,) = re.findall(r" --patch '\n(.*?)'\n```", page("install-remote"), re.DOTALL)
+    spec = yaml.safe_load(patch)["spec"]["template"]["spec"]
+    (container,), (volume,) = spec["containers"], spec["volumes"]
+    (mount,) = container["volumeMounts"]
+    assert (mount["name"], mount["readOnly"]) == (volume["name"], True)
+    (configuration,) = documents(FOLDER / "remote" / "kube-scheduler" / "beside-plugin.yaml")
+    tls = configuration["extenders"][0]["tlsConfig"]
+    files = {Path(tls[key]) for key in ("caFile", "certFile", "keyFile")}
+    assert {file.parent for file in files} == {Path(mount["mountPath"])}
+    secret = volume["secret"]["secretName"]
+    assert f"get secret {secret} " in page("install-remote")
+    made = named("Secret", secret, objects_of_chart("remote.enabled=true"))
+    assert {file.name for file in files} == made["data"].keys()
 
 
 def _pod(name: str, **spec: Any) -> dict[str, Any]:

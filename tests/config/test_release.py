@@ -12,6 +12,7 @@ import yaml
 from extender import __version__
 from release import sbom
 from release.wheel_steps import WORKFLOW, oldest_glibc
+from tests.cases_file import cases
 from tests.processes import ROOT
 
 _TEXT: Final = WORKFLOW.read_text()
@@ -83,27 +84,12 @@ def test_a_wheel_is_built_by_the_oldest_python_and_tried_on_all() -> None:
     assert f"'py_limited_api': '{tags[0]}'" in setup
 
 
-@pytest.mark.parametrize(
-    ("tags", "glibc"),
-    [
-        ("manylinux2014_x86_64.manylinux_2_17_x86_64", (2, 17)),
-        ("manylinux_2_17_aarch64.manylinux2014_aarch64.manylinux_2_28_aarch64", (2, 17)),
-        ("manylinux_2_28_x86_64", (2, 28)),
-    ],
-)
-def test_a_wheel_says_from_which_glibc_on_it_installs(tags: str, glibc: tuple[int, int]) -> None:
-    assert oldest_glibc(f"runtimeclass_extender-0.1.0-cp311-abi3-{tags}.whl") == glibc
+@cases
+def test_a_wheel_says_from_which_glibc_on_it_installs(tags: str, glibc: list[int]) -> None:
+    assert [*oldest_glibc(f"runtimeclass_extender-0.1.0-cp311-abi3-{tags}.whl")] == glibc
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("r-0.1.0-cp311-abi3-linux_x86_64.whl", id="not repaired"),
-        pytest.param("r-0.1.0-cp311-abi3-manylinux_2_39_x86_64.whl", id="too new a glibc"),
-        pytest.param("r-0.1.0-cp312-cp312-manylinux_2_17_x86_64.whl", id="of one Python only"),
-        pytest.param("r-0.1.0-py3-none-any.whl", id="without a compiled part"),
-    ],
-)
+@cases
 def test_a_wheel_that_few_could_install_is_not_taken(name: str) -> None:
     with pytest.raises(SystemExit):
         oldest_glibc(name)

@@ -94,6 +94,7 @@ def test_its_policies_are_of_the_pods_and_ports_that_are_there(way: str, closed:
     policy = the("NetworkPolicy", objects)["spec"]
     assert policy["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
     assert policy["policyTypes"] == (["Ingress", "Egress"] if closed else ["Ingress"])
+    assert ("10.0.0.1/32" in str(policy["ingress"])) is (closed and way == "webhook")
     for rule in policy["ingress"]:
         ports = {port["port"] for port in rule["ports"]}
         assert ports <= names

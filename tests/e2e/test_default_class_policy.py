@@ -20,7 +20,6 @@ from extender.kubernetes.namespaces import (
 from tests.e2e.cluster import Cluster
 from tests.e2e.policies import (
     KATA,
-    NAMESPACES,
     OVERHEAD,
     SELECTOR,
     TOLERATION,
@@ -75,14 +74,6 @@ def test_the_in_tree_plugin_merges_the_class_that_the_policy_gives(given: Cluste
     assert merged(answer) == (OVERHEAD, SELECTOR, True)
 
 
-def test_without_the_plugin_nobody_merges_it(without_plugin: Cluster) -> None:
-    namespace = add_namespace(without_plugin, "given", {DEFAULT_ANNOTATION: "kata"})
-    with defaulting(without_plugin):
-        answer = ask(without_plugin, namespace)
-        assert answer.runtime_class == "kata"
-        assert merged(answer) == (None, None, False)
-
-
 def test_our_webhook_comes_after_the_policy_and_merges_its_class(
     without_plugin: Cluster, tmp_path: Path
 ) -> None:
@@ -116,15 +107,6 @@ def test_without_a_default_and_with_a_class_of_their_own_pods_stay_as_they_are(
     assert ask(given, namespace, runtimeClassName="gvisor").runtime_class == "gvisor"
     mirror = {"kubernetes.io/config.mirror": "x"}
     assert ask(given, namespace, annotations=mirror, nodeName="n1").runtime_class is None
-
-
-def test_the_cluster_itself_is_never_given_a_class(given: Cluster) -> None:
-    path = f"{NAMESPACES}/kube-system"
-    given.patch(path, {"metadata": {"annotations": {DEFAULT_ANNOTATION: "kata"}}})
-    try:
-        assert ask(given, "kube-system").runtime_class is None
-    finally:
-        given.patch(path, {"metadata": {"annotations": {DEFAULT_ANNOTATION: None}}})
 
 
 def test_a_default_that_does_not_exist_or_is_not_allowed_refuses_the_pod(given: Cluster) -> None:

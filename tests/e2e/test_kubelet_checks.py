@@ -32,21 +32,6 @@ def test_a_pod_for_windows_goes_to_windows(either: Cluster) -> None:
         assert {where.bound(f"w{number}") for number in range(5)} == {"windows"}
 
 
-def test_strict_keeps_pods_with_user_namespaces_off_old_kubelets(instead: Cluster) -> None:
-    if not is_on("UserNamespacesSupport", (1, instead.minor)):
-        pytest.skip("kube-apiserver drops spec.hostUsers by default before 1.33")
-    for number, version in enumerate(["v1.31.14", "v1.32.9", "v1.32.9"]):
-        status = kubelet("linux", version, runtimeHandlers=handlers(True))
-        instead.add_node(f"old-{number}", **status)
-    with instead.scheduling("--kubelet-check", "strict", "--requeue-pods"):
-        instead.add_pod("web", hostUsers=False)
-        message = instead.told("web")
-        assert "1 nodes' kubelet v1.31 lacks user namespaces" in message
-        assert "2 nodes' kubelet v1.32 lacks user namespaces" in message
-        instead.add_node("new", **kubelet("linux", runtimeHandlers=handlers(True)))
-        until(lambda: instead.node_of("web") == "new", WOKEN_SECONDS)
-
-
 @pytest.mark.parametrize(
     ("spec", "lacking", "having", "text"),
     [

@@ -15,6 +15,7 @@ from extender.kubernetes.versions import (
     SCORES_AS_IF_IDLE,
     is_on,
 )
+from tests.cases_file import tables
 from tests.e2e.cluster import Cluster, scheduler_minor, sized
 from tests.e2e.gates import KNOWN
 from tests.processes import called, until
@@ -22,34 +23,11 @@ from tests.processes import called, until
 #: A folder with a go.mod for each version, and programs that print what that version knows.
 MODULES: Final = Path(__file__).parents[1] / "kubernetes"
 
-#: Containers that need a feature, and others that look like it.
-_RULES: Final = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]
-_RESTART: Final = {**_RULES[0], "action": "Restart"}
-_CONTAINERS: Final = (
-    {"restartPolicyRules": _RULES},
-    {"restartPolicyRules": [_RESTART]},
-    {"restartPolicyRules": [_RESTART, *_RULES]},
-    {"volumeMounts": [{"name": "v", "bindMountOptions": ["noexec"]}]},
-    {"volumeMounts": [{"name": "v"}, {"name": "w", "bindMountOptions": ["nodev"]}]},
-    {"volumeMounts": [{"name": "v", "bindMountOptions": []}]},
-    {"volumeMounts": [{"name": "v", "recursiveReadOnly": "Enabled"}]},
-)
-PODS: Final = [
-    {"spec": spec}
-    for spec in (
-        {},
-        *(
-            {"hostNetwork": network, "hostUsers": users}
-            for network in (True, False)
-            for users in (True, False, None)
-        ),
-        *(
-            {kind: [{}, each]}
-            for kind in ("containers", "initContainers", "ephemeralContainers")
-            for each in _CONTAINERS
-        ),
-        {"resources": {"requests": {"cpu": "1"}}, "resourceClaims": [{"name": "c"}]},
-    )
+#: Each with containers that need a feature, or that look like it, in all places for containers.
+PODS: Final = [{"spec": each} for each in tables("kubernetes_versions")["pods"]] + [
+    {"spec": {kind: [{}, each]}}
+    for kind in ("containers", "initContainers", "ephemeralContainers")
+    for each in tables("kubernetes_versions")["containers"]
 ]
 
 

@@ -11,32 +11,14 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from tests.cases_file import tables
 from tests.config.test_platforms import PLATFORMS, configurations
 from tests.e2e.cluster import Cluster, Program, free_ports
 from tests.processes import running, until
 
-#: RKE2's kube-scheduler, as its CIS self-assessment 1.11 lists it; k3s, which is in it, the same.
-_RANCHER: Final = (
-    "--authentication-kubeconfig={own}",
-    "--authorization-kubeconfig={own}",
-    "--bind-address=127.0.0.1",
-    "--kubeconfig={own}",
-    "--profiling=false",
-)
-_FLAGS: Final = {
-    "k3s": _RANCHER,
-    "RKE2": ("--permit-port-sharing=true", *_RANCHER),
-    # control_plane_final.go, v1.14.
-    "Talos": (
-        "--authentication-tolerate-lookup-failure=false",
-        "--authentication-kubeconfig={own}",
-        "--authorization-kubeconfig={own}",
-        "--bind-address=127.0.0.1",
-        "--leader-elect=true",
-        "--profiling=false",
-        "--tls-min-version=VersionTLS13",
-    ),
-}
+#: RKE2's, as its CIS self-assessment 1.11 lists them, and k3s, which is in it; Talos' as
+#: control_plane_final.go has them, v1.14.
+_FLAGS: Final = tables("platform_flags")
 
 #: Texts of kube-scheduler about flags of platforms, not about the configuration.
 _NOT_OURS: Final = ("The manifest file is empty, ignoring.",)
@@ -67,6 +49,7 @@ def test_it_starts_binds_pods_and_asks_the_service(
     kubeconfig = str(beside.kubeconfig("extender"))
     serve = ("serve", "--bind", f"127.0.0.1:{port}", "--kubeconfig", kubeconfig)
     flags = [flag.format(own=own) for flag in _FLAGS[platform]]
+    flags += ["--permit-port-sharing=true"] * (platform == "RKE2")
     own_flags = (f"--config={file}", f"--secure-port={secure}", f"--cert-dir={tmp_path}")
     with running(*serve) as server:
         until(lambda: server.request("GET", "/readyz")[0] == 200)

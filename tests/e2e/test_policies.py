@@ -3,7 +3,6 @@
 The rules are those of extender/kubernetes/namespaces.py: both are asked the same.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -26,7 +25,7 @@ from tests.e2e.policies import (
 from tests.fakes.apiserver import Json
 from tests.namespace_rules import ALLOWED, CASES, REQUIRED
 from tests.namespace_rules import PREFIX as RULES
-from tests.processes import run, until
+from tests.processes import until
 
 CLASSES: Final = ("kata", "gvisor", "wasm")
 DEFAULT: Final = "runtimeclass-extender/default-class"
@@ -81,17 +80,6 @@ def test_the_api_server_refuses_what_our_own_rules_refuse_and_says_the_same(both
         answers[case.id] = refusal(both, namespace, **named), ours
     assert len(answers) == len(CASES)
     assert {key: pair for key, pair in answers.items() if pair[0] != pair[1]} == {}
-
-
-def test_each_folder_stands_on_its_own(where: Cluster) -> None:
-    rules = {ALLOWED: "kata", REQUIRED: "true"}
-    namespace = add_namespace(where, "on-its-own", rules)
-    with enforced(where, "allowed-classes"):
-        assert "is not allowed" in refusal(where, namespace, runtimeClassName="gvisor")
-        assert refusal(where, namespace) == ""
-    with enforced(where, "required-class"):
-        assert "must name a RuntimeClass" in refusal(where, namespace)
-        assert refusal(where, namespace, runtimeClassName="gvisor") == ""
 
 
 def test_the_cluster_itself_and_mirror_pods_are_never_refused(both: Cluster) -> None:
@@ -188,65 +176,6 @@ def test_no_policy_comes_near_the_limit_of_what_an_expression_may_cost(
     answer = ask(both, namespace, containers=many, runtimeClassName="kata")
     assert answer.status == 201, answer.document
     assert said in refusal(both, namespace, runtimeClassName="wasm")
-
-
-#: Pods and Deployments of these specs, by name.
-SPECS: Final[dict[str, Json]] = {"plain": {}} | {
-    name: {"runtimeClassName": name} for name in CLASSES
-}
-
-
-def of_spec(name: str) -> tuple[Json, Json]:
-    """A pod and a Deployment."""
-    spec = pod_spec(**SPECS[name])
-    deployment = dict(workloads(spec))["apps/v1 deployments"]
-    return {"metadata": {"name": name}, "spec": spec}, {**deployment, "metadata": {"name": name}}
-
-
-def told_by_check(where: Cluster) -> set[str]:
-    config = str(where.kubeconfig("admin"))
-    result = run("check", "--policies", "--kubeconfig", config, "-o", "json")
-    assert result.returncode == 1, result.stderr
-    return {
-        match.group()
-        for each in json.loads(result.stdout)["findings"]
-        if each["check"] == "refused-by-policy"
-        for match in re.finditer(r"(Pod|Deployment) checked[a-z-]*/\w+", each["what"])
-    }
-
-
-def refused(where: Cluster, namespace: str, name: str) -> set[str]:
-    found = set()
-    if refusal(where, namespace, **SPECS[name]):
-        found.add(f"Pod {namespace}/{name}")
-    if post(where, namespace, "apps/v1 deployments", of_spec(name)[1] | NEW):
-        found.add(f"Deployment {namespace}/{name}")
-    return found
-
-
-NEW: Final[Json] = {"metadata": {"name": "new"}}
-
-
-def test_check_lists_what_the_policies_refuse_once_they_are_applied(where: Cluster) -> None:
-    """What was there before is asked about again, as new."""
-    namespace = add_namespace(where, "checked", {ALLOWED: "kata", REQUIRED: "true"})
-    for name in SPECS:
-        for path, document in zip(paths(namespace), of_spec(name), strict=True):
-            where.create(path, document)
-    try:
-        told = told_by_check(where)
-        with enforced(where, "allowed-classes"), enforced(where, "required-class"):
-            assert told == set().union(*(refused(where, namespace, name) for name in SPECS))
-        assert len(told) == 2 * len(["plain", "gvisor", "wasm"])
-    finally:
-        for path in paths(namespace):
-            for name in SPECS:
-                where.delete(f"{path}/{name}")
-
-
-def paths(namespace: str) -> tuple[str, str]:
-    """Where the API server has its pods and its Deployments."""
-    return (f"{NAMESPACES}/{namespace}/pods", f"/apis/apps/v1/namespaces/{namespace}/deployments")
 
 
 # Who may change the annotations

@@ -69,19 +69,6 @@ def test_a_node_labelled_while_a_pod_is_pending_gets_it_each_time(instead: Clust
     assert bound == TIMES
 
 
-def test_a_deleted_class_is_not_found_any_more(instead: Cluster) -> None:
-    instead.add_node("n1")
-    instead.add_class("gvisor", "runsc")
-    with instead.scheduling() as server:
-        instead.add_pod("first", "gvisor")
-        until(lambda: instead.node_of("first") == "n1")
-        instead.delete("/apis/node.k8s.io/v1/runtimeclasses/gvisor")
-        # Until the watch has told the service, it can't know better.
-        until(lambda: b"gvisor" not in server.request("GET", "/runtimeclasses")[1])
-        instead.add_pod("second", "gvisor")
-        until(lambda: "RuntimeClass not found" in instead.message_of("second"))
-
-
 def test_a_class_created_with_its_pod_is_found_at_once(instead: Cluster) -> None:
     """Nothing wakes a pod that was refused for a class just created: it must not be refused."""
     instead.add_node("n1", {"sandbox": "gvisor"})

@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from tests.certificates import Authority
 from tests.config.shipped import name_of, scheduler_configurations
 from tests.e2e.cluster import Cluster, free_ports
 from tests.e2e.policies import MARK, needs_mutating_policies
@@ -35,10 +34,6 @@ _FILES: Final = scheduler_configurations()
 
 _BESIDE: Final = [file for file in _FILES if "beside" in name_of(file)]
 
-_REMOTE: Final = [file for file in _FILES if name_of(file).startswith("remote/")]
-
-#: Those that ask about plain pods too.
-_REMOTE_UNMARKED: Final = [file for file in _REMOTE if "-marked" not in name_of(file)]
 
 _ALL: Final = pytest.mark.parametrize("file", _FILES, ids=name_of)
 
@@ -132,52 +127,6 @@ def test_while_the_service_is_away_pods_are_placed_beside_the_plugin_only(
         with way.service(port):
             until(lambda: bool(where.node_of("plain")), 30.0)
             until(lambda: where.node_of("sandboxed") == "n1", 30.0)
-
-
-@pytest.mark.parametrize("file", _REMOTE, ids=name_of)
-def test_a_client_without_a_certificate_is_turned_away(way: Way, file: Path) -> None:
-    assert way.name == "remote"
-    (port,) = free_ports(1)
-    with way.service(port):
-        trusting = ssl.create_default_context(cafile=str(way.folder / "client" / "ca.crt"))
-        trusting.check_hostname = False
-        with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
-            _post_filter(port, trusting)
-        other = Authority(way.folder / "other").issue("kube-scheduler")
-        trusting.load_cert_chain(other.cert, other.key)
-        with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
-            _post_filter(port, trusting)  # of another CA
-        client = way.folder / "client"
-        trusting.load_cert_chain(client / "tls.crt", client / "tls.key")
-        assert _post_filter(port, trusting) == ["n1"]
-
-
-def _post_filter(port: int, context: ssl.SSLContext) -> Any:
-    connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=10)
-    pod = {"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {}}
-    try:
-        connection.request("POST", "/filter", json.dumps({"Pod": pod, "NodeNames": ["n1"]}))
-        return json.loads(connection.getresponse().read())["NodeNames"]
-    finally:
-        connection.close()
-
-
-@pytest.mark.parametrize("file", _REMOTE_UNMARKED[:1], ids=name_of)
-def test_a_scheduler_without_a_certificate_is_not_answered(
-    way: Way, file: Path, tmp_path: Path
-) -> None:
-    """With ignorable: true that opens every node; both logs tell of it."""
-    stripped = tmp_path / "stripped.yaml"
-    lines = file.read_text().splitlines(keepends=True)
-    kept = [line for line in lines if "certFile" not in line and "keyFile" not in line]
-    stripped.write_text("".join(kept))
-    where = way.cluster
-    (port,) = free_ports(1)
-    with way.service(port) as service, way.scheduler(stripped, port) as scheduler:
-        _add_pod(where, file, "plain")
-        until(lambda: bool(where.node_of("plain")))
-        until(lambda: "a TLS handshake failed" in service.log)
-        until(lambda: "Skipping extender" in scheduler.log.read_text())
 
 
 @pytest.mark.parametrize("file", _BESIDE, ids=name_of)

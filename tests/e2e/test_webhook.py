@@ -21,9 +21,8 @@ import yaml
 from extender.kubernetes.namespaces import DEFAULT_ANNOTATION
 from release.manifests import rendered
 from tests.certificates import Authority
-from tests.config.chart import named, needs_helm, objects_of_chart
+from tests.config.chart import needs_helm
 from tests.config.kustomize import objects_of, the
-from tests.config.shipped import FOLDER
 from tests.e2e.cluster import PODS, Cluster, answers
 from tests.e2e.policies import add_namespace, ask
 from tests.e2e.ways import with_values
@@ -248,19 +247,13 @@ def test_a_class_created_a_moment_ago_is_found(clusters: Clusters) -> None:
 ASKS = {DEFAULT_ANNOTATION: "enabled"}
 
 #: What a pod needs in a namespace that enforces the restricted standard; as the webhook's own.
-RESTRICTED: dict[str, Any] = {
-    "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-    "containers": [
-        {
-            "name": "c",
-            "image": "i",
-            "securityContext": {
-                "allowPrivilegeEscalation": False,
-                "capabilities": {"drop": ["ALL"]},
-            },
-        }
-    ],
-}
+RESTRICTED: dict[str, Any] = yaml.safe_load("""
+securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+containers:
+- name: c
+  image: i
+  securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+""")
 
 
 def test_default_classes_of_namespaces_and_cluster(instead: Cluster, tmp_path: Path) -> None:
@@ -344,40 +337,3 @@ def finish_namespace(api: Cluster, name: str) -> None:
         namespace["spec"] = {"finalizers": []}
         api.request("PUT", f"{path}/finalize", namespace)
     until(lambda: api.request("GET", path)[0] == 404)
-
-
-def test_the_client_files_are_mounted_by_the_command_of_the_page(instead: Cluster) -> None:
-    page = (FOLDER.parent / "docs" / "install-remote.md").read_text()
-    (patch,) = re.findall(r"patch deployment DEPLOYMENT --patch '\n(.*?)'\n```", page, re.DOTALL)
-    container = {"name": "kube-scheduler", "image": "registry.example/kube-scheduler"}
-    labels = {"app": "example-scheduler"}
-    deployment = {
-        "metadata": {"name": "example-scheduler"},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-    }
-    path = "/apis/apps/v1/namespaces/default/deployments"
-    instead.create(path, deployment)
-    try:
-        instead.kubectl("patch", "deployment", "example-scheduler", "--patch", patch)
-        spec = instead.get(f"{path}/example-scheduler")["spec"]["template"]["spec"]
-    finally:
-        instead.delete(f"{path}/example-scheduler")
-    (mounted,) = spec["containers"]
-    (mount,) = mounted["volumeMounts"]
-    (volume,) = spec["volumes"]
-    assert mounted["image"] == container["image"]
-    assert (mount["mountPath"], mount["readOnly"]) == ("/etc/runtimeclass-extender", True)
-    assert mount["name"] == volume["name"]
-    configuration = yaml.safe_load(
-        (FOLDER / "remote" / "kube-scheduler" / "beside-plugin.yaml").read_text()
-    )
-    tls = configuration["extenders"][0]["tlsConfig"]
-    files = {Path(tls[key]) for key in ("caFile", "certFile", "keyFile")}
-    assert {file.parent for file in files} == {Path(mount["mountPath"])}
-    secret = volume["secret"]["secretName"]
-    assert f"get secret {secret} " in page
-    made = named("Secret", secret, objects_of_chart("remote.enabled=true"))
-    assert {file.name for file in files} == made["data"].keys()

@@ -40,6 +40,10 @@ _SETTLE_SECONDS: Final = 3.0
 
 #: As on kind, whose containerd has a handler for the tests of Kubernetes.
 _HANDLERS: Final = ["", "runc", "test-handler"]
+_LINUX: Final = {"operatingSystem": "linux", "architecture": "amd64"}
+_REQUIRED: Final = (
+    "machineID systemUUID bootID kernelVersion osImage containerRuntimeVersion kubeProxyVersion"
+)
 _CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
 
 _DEPLOYMENT: Final = (
@@ -152,23 +156,7 @@ class Walk:
                 {"kubernetes.io/os": "linux"},
                 taints=[{"key": _CONTROL_PLANE, "effect": "NoSchedule"}] if main else None,
                 handlers=_HANDLERS,
-                nodeInfo={
-                    **dict.fromkeys(
-                        (
-                            "machineID",
-                            "systemUUID",
-                            "bootID",
-                            "kernelVersion",
-                            "osImage",
-                            "containerRuntimeVersion",
-                            "kubeProxyVersion",
-                        ),
-                        "",
-                    ),
-                    "operatingSystem": "linux",
-                    "architecture": "amd64",
-                    **version,
-                },
+                nodeInfo={**dict.fromkeys(_REQUIRED.split(), ""), **_LINUX, **version},
             )
 
     def _start_what_was_applied(self) -> None:

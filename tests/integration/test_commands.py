@@ -161,22 +161,6 @@ def pod_document(name: str, runtime_class_name: str) -> dict[str, Any]:
     }
 
 
-def test_check_asks_a_cluster_for_its_pending_pods(cluster: FakeApiServer, config: str) -> None:
-    pods = {
-        "kind": "PodList",
-        "apiVersion": "v1",
-        "metadata": {"resourceVersion": "1"},
-        "items": [pod_document("a", "gone"), pod_document("b", "kata")],
-    }
-    cluster.scripts["/api/v1/pods"] = deque([{"json": pods}])
-    result = run("check", "--kubeconfig", config, "-o", "json")
-    assert result.returncode == 1
-    (asked,) = [each for each in cluster.requests if each.path == "/api/v1/pods"]
-    assert asked.query["fieldSelector"] == "status.phase=Pending"
-    checks = {each["check"]: each["what"] for each in json.loads(result.stdout)["findings"]}
-    assert "ns/a" in checks["missing-class"]
-
-
 # Scheduler configurations
 
 

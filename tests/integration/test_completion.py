@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from extender.cli.commands import PLUGIN_COMMANDS
-from tests.cases_file import cases
+from tests.cases_file import cases, tables
 from tests.config.kustomize import kubectl
 from tests.fakes.apiserver import (
     NODES,
@@ -72,23 +72,16 @@ def cluster() -> Iterator[FakeApiServer]:
         yield server
 
 
-@pytest.fixture
-def config(cluster: FakeApiServer, tmp_path: Path) -> Path:
-    file = tmp_path / "kubeconfig"
-    file.write_text(kubeconfig(cluster.url))
-    return file
-
-
 def test_classes_pods_and_contexts_come_from_the_cluster(
-    cluster: FakeApiServer, config: Path
+    cluster: FakeApiServer, config: str
 ) -> None:
-    document: dict[str, Any] = json.loads(config.read_text())
+    document: dict[str, Any] = json.loads(Path(config).read_text())
     document["contexts"][0]["context"]["namespace"] = "team"
-    config.write_text(json.dumps(document))
+    Path(config).write_text(json.dumps(document))
     items = [{"metadata": {"name": "web", "namespace": each}} for each in ("team", "other")]
     pods = {"json": {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": items}}
     cluster.scripts["/api/v1/pods"] = deque([pods, pods])
-    env = {"KUBECONFIG": str(config)}
+    env = {"KUBECONFIG": config}
     found, _ = asked("runtimeclass-extender", "nodes", "k", **env)
     assert found == {"kata": "handler kata-qemu"}
     found, _ = asked("kubectl-runtimeclass", "explain", "", **env)
@@ -102,10 +95,10 @@ def test_classes_pods_and_contexts_come_from_the_cluster(
 
 @pytest.mark.parametrize("fault", [Fault(status=403), Fault(cut=True), Fault(hang=True)], ids=str)
 def test_a_cluster_that_does_not_answer_gives_no_candidates_and_no_words(
-    cluster: FakeApiServer, config: Path, fault: Fault
+    cluster: FakeApiServer, config: str, fault: Fault
 ) -> None:
     cluster.faults[RUNTIME_CLASSES].extend([fault] * 5)
-    assert asked("runtimeclass-extender", "nodes", "", KUBECONFIG=str(config)) == ({}, NO_FILES)
+    assert asked("runtimeclass-extender", "nodes", "", KUBECONFIG=config) == ({}, NO_FILES)
 
 
 # In real shells
@@ -153,23 +146,8 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Terminal]:
 
 
 def test_a_shell_completes_what_is_typed(shell: Terminal) -> None:
-    program = "runtimeclass-extender"
-    context = "nodes --kubeconfig config --context"
-    for typed, expected in (
-        ("comp", "completion"),
-        ("check --kubec", "check --kubeconfig"),
-        ("nodes --handler-check st", "nodes --handler-check strict"),
-        ("nodes --handler-check=st", "nodes --handler-check=strict"),
-        ("nodes --manifests manifests/ gv", "nodes --manifests manifests/ gvisor"),
-        ("nodes --manifests=manifests/ wa", "nodes --manifests=manifests/ wasm"),
-        ("nodes --manifests manif", "nodes --manifests manifests/"),
-        ("nodes --manifests=manif", "nodes --manifests=manifests/"),
-        ("nodes --manifests a", "nodes --manifests a cluster.yaml"),
-        ("nodes none --not", "nodes none --not"),
-        (f"{context} arn:aws:e", f"{context} {CONTEXT}"),
-        (f"{context}=arn:aws:e", f"{context}={CONTEXT}"),
-    ):
-        assert completed(shell, f"{program} {typed}") == f"{program} {expected}"
+    for typed, expected in tables("completion")["shells"].items():
+        assert completed(shell, f"{PROGRAMS[0]} {typed}") == f"{PROGRAMS[0]} {expected}"
     assert completed(shell, "kubectl-runtimeclass che") == "kubectl-runtimeclass check"
 
 

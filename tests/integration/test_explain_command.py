@@ -84,15 +84,8 @@ def test_a_template_is_explained_as_its_pod_is(kind: str, tmp_path: Path) -> Non
         file = tmp_path / "workload.yaml"
         file.write_text(dump(workload(kind, pod)))
         of_workload = run("explain", "-f", str(file), *CLUSTER, "-o", "json")
-        of_pod = run(
-            "explain",
-            f"default/{name}",
-            "-f",
-            str(SAMPLES / "pods" / "pods.yaml"),
-            *CLUSTER,
-            "-o",
-            "json",
-        )
+        pods = str(SAMPLES / "pods" / "pods.yaml")
+        of_pod = run("explain", f"default/{name}", "-f", pods, *CLUSTER, "-o", "json")
         assert answer(of_workload) == {**answer(of_pod), "kind": kind}
         assert of_workload.returncode == of_pod.returncode
         text = run("explain", "-f", str(file), *CLUSTER).stdout

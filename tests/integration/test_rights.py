@@ -154,6 +154,10 @@ def test_a_command_needs_what_the_table_says_and_asks_for_nothing_else(
     assert result.returncode in (0, 1)
     assert result.stderr == ""
     assert rights_used(cluster) == NEEDED[command]
+    if command == "check":
+        (asked,) = (each for each in cluster.requests if each.path == "/api/v1/pods")
+        assert asked.query["fieldSelector"] == "status.phase=Pending"
+        assert "ns/waits" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Final
 
 import pytest
 
+from tests.cases_file import cases
 from tests.certificates import Authority
 from tests.config.shipped import SCHEDULER_CONFIGURATION
 from tests.fakes.apiserver import (
@@ -80,25 +81,11 @@ def test_a_service_starts_whatever_its_streams_are(
         assert process.wait(20) == 0
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["nodes", "x", "--manifests", "{}"],
-        ["explain", "-f", "{}", "--manifests", str(SAMPLES / "cluster")],
-        ["explain", "a/{}", "--manifests", str(SAMPLES / "cluster")],
-        ["check", "--scheduler-config", "{}"],
-        ["check", "--kubeconfig", "{}"],
-        ["check", "-o", "{}"],
-        ["serve", "--manifests", "{}"],
-        ["serve", "--tls-cert-file", "{}", "--tls-private-key-file", "{}"],
-        ["{}"],
-    ],
-    ids=" ".join,
-)
-def test_names_on_the_terminal_are_one_line_that_moves_nothing(words: list[str]) -> None:
+@cases
+def test_names_on_the_terminal_are_one_line_that_moves_nothing(words: str) -> None:
     name = os.fsdecode(b"a\nb\x1b[31m\r\xc2\x9b2J\xe2\x80\xae\xff")
-    words = [word.replace("{}", name) for word in words]
-    result = called(sys.executable, "-m", "extender", *words)
+    arguments = [word.replace("{}", name) for word in words.split()]
+    result = called(sys.executable, "-m", "extender", *arguments)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.endswith("\n")
     assert result.stderr.removesuffix("\n").isprintable()

@@ -16,12 +16,13 @@ FILTER = orjson.dumps({"Pod": {"spec": {"runtimeClassName": "kata"}}, "NodeNames
 REVIEW = review({"metadata": {"name": "p"}, "spec": {"runtimeClassName": "kata"}})
 
 
-@pytest.mark.parametrize("source", ["cluster", "manifests"])
 @pytest.mark.parametrize(
-    ("command", "path", "question"), [("serve", "/filter", FILTER), ("webhook", "/mutate", REVIEW)]
+    ("command", "source", "path", "question"),
+    [("serve", "cluster", "/filter", FILTER), ("webhook", "manifests", "/mutate", REVIEW)],
+    ids=["serve", "webhook"],
 )
 def test_a_killed_worker_is_replaced_by_one_that_knows_the_same(
-    command: str, path: str, question: bytes, source: str, cluster: FakeApiServer, config: str
+    command: str, source: str, path: str, question: bytes, cluster: FakeApiServer, config: str
 ) -> None:
     cluster.put(RUNTIME_CLASSES, runtime_class("kata"))
     cluster.put(NODES, node("kata-1"))

@@ -42,28 +42,19 @@ def a_pod(
     """A pod bound at a time, without a sandbox since then unless it has started."""
     changed, ready = (at, "False") if started is None else (started, "True")
     owner = {"kind": "ReplicaSet", "name": "x", "uid": controller, "controller": True}
+    metadata = {"name": name, "namespace": "d", "creationTimestamp": told(at)}
+    chosen = {"runtimeClassName": runtime_class} if runtime_class else {}
+    conditions = [
+        {"type": kind, "status": status, "lastTransitionTime": told(when)}
+        for kind, status, when in (
+            ("PodScheduled", "True", at),
+            ("PodReadyToStartContainers", ready, changed),
+        )
+    ]
     return {
-        "metadata": {
-            "name": name,
-            "namespace": "d",
-            "creationTimestamp": told(at),
-            "ownerReferences": [owner] if controller else [],
-        },
-        "spec": {
-            "nodeName": node,
-            **({"runtimeClassName": runtime_class} if runtime_class else {}),
-            **spec,
-        },
-        "status": {
-            "phase": "Pending" if started is None else "Running",
-            "conditions": [
-                {"type": kind, "status": status, "lastTransitionTime": told(when)}
-                for kind, status, when in (
-                    ("PodScheduled", "True", at),
-                    ("PodReadyToStartContainers", ready, changed),
-                )
-            ],
-        },
+        "metadata": {**metadata, "ownerReferences": [owner] if controller else []},
+        "spec": {"nodeName": node, **chosen, **spec},
+        "status": {"phase": "Running" if started else "Pending", "conditions": conditions},
     }
 
 

@@ -11,7 +11,7 @@ from extender.lint.lints.marked_pods import autoscalers
 from extender.model.objects import Node
 from extender.rules.pools import POOL_LABELS
 from tests.cases_file import cases
-from tests.config.shipped import FOLDER, name_of, scheduler_configurations
+from tests.config.shipped import FOLDER
 from tests.processes import run
 
 MARK: Final = "runtimeclass-extender/pod"
@@ -84,18 +84,3 @@ def test_every_label_of_a_pool_is_a_sign_of_its_autoscaler(label: str) -> None:
     document = {**yaml.safe_load(MARKED.read_text()), "extenders": [extender]}
     (finding,) = autoscalers(document, nodes, ())
     assert label in finding.what
-
-
-@pytest.mark.parametrize("file", scheduler_configurations(), ids=name_of)
-def test_the_shipped_configurations_and_marks_go_together(file: Path, tmp_path: Path) -> None:
-    """Who marks no pods for those that ask for marks hears of it."""
-    name = yaml.safe_load(file.read_text()).get("profiles", [{}])[0].get("schedulerName", "")
-    asks = {"schedulerName": name} if name else {}
-    plugin = "instead" in name_of(file)
-    unmarked = {"unmarked-pods"} if "-marked" in name_of(file) else set()
-    for each, checks in (pod("a", marked="limits", **asks), set()), (pod("a", **asks), unmarked):
-        (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([_CLASS, _NODE, each]))
-        files = ("--manifests", str(tmp_path / "cluster.yaml"), "--scheduler-config", str(file))
-        result = run("check", *files, *(["--no-admission-plugin"] if plugin else []), "-o", "json")
-        found = {each["check"] for each in json.loads(result.stdout)["findings"]}
-        assert found == checks

@@ -184,19 +184,5 @@ def test_of_handlers_listed_twice_the_first_decides(
     runtime_class = RuntimeClass("c", name)
     requirements = Requirements.of(Pod(features=needed).needs, runtime_class, Policy())
     assert (requirements.mismatch(shape_of(node, ())) is None) == expected
-
-
-@given(listed=handlers)
-def test_whoever_reads_a_node_finds_the_same_handlers(listed: list[dict[str, Any] | None]) -> None:
-    """NodeReader = the feed that follows the API server, for all lists."""
-    node = node_of(document(listed))
-    store = SnapshotStore()
-    feed = NodeFeed(store)
-    feed.begin()
-    feed.collect(raw(document(listed)))
-    feed.commit()
-    shape = store.snapshot.shape(b"n1")
-    assert shape is not None
-    assert shape.handlers == node.handlers
     names = [each.name for each in node.handlers]
     assert len(names) == len(set(names))

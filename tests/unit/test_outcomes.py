@@ -22,13 +22,6 @@ def test_a_pod_of_names_that_no_object_can_have_is_not_remembered(field: str) ->
         assert len(refused) == (size == MAX_NAME)
 
 
-def test_a_member_of_a_group_that_has_just_passed_is_not_remembered() -> None:
-    refused, member = RefusedPods(Clock()), replace(POD, group="train")
-    refused.admit(member)
-    assert not refused.refuse(member)
-    assert not refused.pods()
-
-
 def test_a_refusal_is_forgotten_once_it_is_older_than_ten_minutes() -> None:
     clock = Clock()
     refused = RefusedPods(clock)
