@@ -4,8 +4,10 @@ import contextlib
 import http.client
 import json
 import os
+import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +21,8 @@ from tests import warm
 
 START_SECONDS = 30.0
 _COMMAND_SECONDS = 60
+#: Below ip_local_port_range.
+_PORTS = range(15_000, 32_000)
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "scheduler-config" / "samples"
 
@@ -183,6 +187,18 @@ def called(
         env=env,
         check=False,
     )
+
+
+def listener(port: int = 0) -> socket.socket:
+    """Listens on that port of 127.0.0.1, or on one that no outgoing connection is given by chance.
+
+    Of the system's own choice a port may be taken before it is listened at again.
+    """
+    draw = random.SystemRandom()
+    for _ in range(100):
+        with contextlib.suppress(OSError):
+            return socket.create_server(("127.0.0.1", port or draw.choice(_PORTS)), backlog=128)
+    raise AssertionError(f"port {port or 'of any number'} is in use")
 
 
 def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:

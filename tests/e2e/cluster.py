@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import tempfile
@@ -25,7 +24,7 @@ from tests.certificates import Authority, private_pem
 from tests.config.kustomize import kubectl
 from tests.config.shipped import INSTALL
 from tests.fakes.apiserver import IMAGES, NODES, RUNTIME_CLASSES, Json, kubeconfig
-from tests.processes import Server, called, ready, until
+from tests.processes import Server, called, listener, ready, until
 
 ASSETS: Final = Path(os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin"))
 PROGRAMS: Final = ("etcd", "kube-apiserver", "kube-scheduler")
@@ -67,9 +66,7 @@ def scheduler_minor() -> int:
 def free_ports(count: int) -> list[int]:
     """Ports nobody listens on at the moment."""
     with contextlib.ExitStack() as stack:
-        sockets = [
-            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
-        ]
+        sockets = [stack.enter_context(listener()) for _ in range(count)]
         return [each.getsockname()[1] for each in sockets]
 
 
@@ -428,10 +425,7 @@ class Cluster:
             assert self.request("POST", PRIORITY_CLASSES, document)[0] in (201, 409)
 
     def add_a_victim_elsewhere(self) -> None:
-        """A pod of class gvisor that fits nowhere; the only victim is on a node of no class.
-
-        To be called where a kube-scheduler runs.
-        """
+        """Beside kube-scheduler: a pod that fits nowhere; the only victim is on a wrong node."""
         self.add_priorities()
         self.add_node("sandbox", {"sandbox": "gvisor"})
         self.add_node("plain")

@@ -1,17 +1,13 @@
 """What annotations of a RuntimeClass do to a real kube-apiserver's and kube-scheduler's pods."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.cluster import PODS, Cluster
 from tests.e2e.test_webhook import installed, is_called
-from tests.fakes.apiserver import NODES, RUNTIME_CLASSES
+from tests.fakes.apiserver import RUNTIME_CLASSES
 from tests.processes import until
-from tests.property.test_class_rules import (
-    PREFIX,
-)
+from tests.property.test_class_rules import PREFIX
 
 #: For the whole of a test, on a machine that does other things too.
 SECONDS = 120.0
@@ -23,39 +19,6 @@ def add_class(where: Cluster, name: str, annotations: Json, **fields: Any) -> No
     prefixed = {f"{PREFIX}{key}": value for key, value in annotations.items()}
     metadata = {"name": name, "annotations": prefixed}
     where.create(RUNTIME_CLASSES, {"metadata": metadata, "handler": "h", **fields})
-
-
-def condition(status: str) -> list[Json]:
-    told = {"reason": "x", "message": "x"}
-    return [
-        {"type": "Ready", "status": "True", **told},
-        {"type": "KataReady", "status": status, **told},
-    ]
-
-
-def test_a_condition_that_becomes_true_binds_the_pod_within_two_seconds(instead: Cluster) -> None:
-    add_class(instead, "kata", {"node-conditions": "KataReady"})
-    text = 'nodes don\'t match RuntimeClass "kata" (condition KataReady is not True)'
-    took = []
-    with instead.scheduling("--requeue-pods"):
-        for number in range(3):
-            node, pod = f"n{number}", f"web{number}"
-            instead.add_node(node, conditions=condition("False"))
-            instead.add_pod(pod, "kata", nodeSelector={"kubernetes.io/hostname": node})
-            instead.refused(pod, text, SECONDS)
-            until(_backed_off(), SECONDS)
-            began = time.monotonic()
-            instead.patch(f"{NODES}/{node}/status", {"status": {"conditions": condition("True")}})
-            instead.bound(pod, SECONDS)
-            took.append(time.monotonic() - began)
-    print(f"bound after {', '.join(f'{each:.2f} s' for each in took)}")
-    assert min(took) < 2
-
-
-def _backed_off() -> Callable[[], bool]:
-    """A pod that was refused once is tried again after a second at the earliest."""
-    began = time.monotonic()
-    return lambda: time.monotonic() - began > 1.0
 
 
 def pod_json(

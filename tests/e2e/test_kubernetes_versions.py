@@ -9,12 +9,7 @@ from typing import Any, Final
 import pytest
 
 from extender.kubernetes.explained_pods import explained_pod
-from extender.kubernetes.versions import (
-    DECIDING_FEATURES,
-    ON_SINCE,
-    SCORES_AS_IF_IDLE,
-    is_on,
-)
+from extender.kubernetes.versions import DECIDING_FEATURES, ON_SINCE, SCORES_AS_IF_IDLE, is_on
 from tests.cases_file import tables
 from tests.e2e.cluster import Cluster, scheduler_minor, sized
 from tests.e2e.gates import KNOWN

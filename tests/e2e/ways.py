@@ -31,23 +31,7 @@ _ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 #: A scheduler beside kube-scheduler brings the rights on its own lease. Its tests run it as
 #: system:kube-scheduler, whose role allows the lease called kube-scheduler only.
-_LEASE_RIGHTS: Final = """
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: example-scheduler, namespace: kube-system}
-rules:
-  - apiGroups: [coordination.k8s.io]
-    resources: [leases]
-    resourceNames: [example-scheduler]
-    verbs: [get, update]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: example-scheduler, namespace: kube-system}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: example-scheduler}
-subjects:
-  - {apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:kube-scheduler"}
-"""
+_LEASE: Final = ("example-scheduler", "--namespace=kube-system")
 
 
 def with_values(arguments: list[str], replaced: dict[str, str]) -> list[str]:
@@ -194,7 +178,13 @@ class Way:
             if self.name == "control-plane":
                 flags += [*_KUBEADM_FLAGS, f"--kubeconfig={own}"]
             else:
-                self.cluster.apply(_LEASE_RIGHTS)
+                own_lease = (
+                    "--resource=leases.coordination.k8s.io",
+                    "--resource-name=example-scheduler",
+                )
+                self.cluster.make("role", *_LEASE, "--verb=get,update", *own_lease)
+                who = "--role=example-scheduler", "--user=system:kube-scheduler"
+                self.cluster.make("rolebinding", *_LEASE, *who)
                 flags.append("--bind-address=127.0.0.1")
 
         def localized(text: str) -> str:

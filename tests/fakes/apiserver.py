@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from tests import processes
 from tests.vectors_file import RECORDED
 
 NODES: Final = "/api/v1/nodes"
@@ -247,7 +248,7 @@ class FakeApiServer:
     def start(self) -> "FakeApiServer":
         """Listen; after `stop` again on the same port."""
         self._closing = threading.Event()
-        listener = socket.create_server(("127.0.0.1", self.port), backlog=128)
+        listener = processes.listener(self.port)
         self.port = listener.getsockname()[1]
         self._listener = listener
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()

@@ -12,14 +12,7 @@ from extender.explain.explanation import Explanation, explain
 from extender.explain.own_checks import Question
 from extender.explain.requirements import Origin
 from extender.kubernetes.explained_pods import explained_pod
-from extender.model.objects import (
-    UNSCHEDULABLE_TAINT_KEY,
-    Handler,
-    Node,
-    Pod,
-    RuntimeClass,
-    Taint,
-)
+from extender.model.objects import UNSCHEDULABLE_TAINT_KEY, Handler, Node, Pod, RuntimeClass, Taint
 from extender.model.pod_needs import Toleration
 from extender.model.reasons import Code
 from extender.rules.node_checks import Policy
@@ -159,10 +152,6 @@ def of_a_daemon_set(*terms: dict[str, Any], **spec: Any) -> Pod:
     required = {"nodeSelectorTerms": list(terms)}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     return pod_of({"metadata": {"name": "p"}, "spec": {"affinity": affinity, **spec}})
-
-
-def by_name(*names: str, operator: str = "In") -> dict[str, Any]:
-    return {"key": "metadata.name", "operator": operator, "values": list(names)}
 
 
 def test_the_pods_own_requirements_come_in_the_order_of_kube_schedulers_plugins() -> None:

@@ -75,12 +75,6 @@ def test_requests_with_random_class_names_leave_the_number_of_series_unchanged(
     assert series(client) == before
 
 
-def test_metrics_are_told_whatever_is_accepted(client: Client) -> None:
-    for accept in ("application/openmetrics-text; version=x", "\xff", "*/*;q=x"):
-        answer = client.get("/metrics", accept=accept)
-        assert "runtimeclass_extender_build_info" in answer.text
-
-
 def test_the_gauges_say_which_nodes_support_what(client: Client) -> None:
     text = client.get("/metrics").text
     assert 'cache_objects{kind="Node"} 3.0' in text

@@ -69,10 +69,10 @@ def test_a_newer_snapshot_that_is_there_already_costs_no_wait(
         assert first(wait(judged, tried_before=False)) is store.snapshot
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_snapshot_that_comes_during_the_wait_is_answered(
-    store: SnapshotStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    store: SnapshotStore, clock: Clock
 ) -> None:
-    monkeypatch.setattr("extender.cluster.node_wait.WAIT_SECONDS", 20.0)
     wait = NodeWait(store, clock)
     for number in range(3):
         found = after_a_change(wait, store, f"m{number}")

@@ -13,10 +13,6 @@ REQUIRED = "runtimeclass-extender/required"
 DEFAULT = "runtimeclass-extender/default-class"
 
 
-def pod(name: str = "p", **changes: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": "team-a"}, "spec": {}, **changes}
-
-
 TEMPLATE = {"spec": {"runtimeClassName": "kata"}}
 
 
