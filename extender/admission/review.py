@@ -12,12 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.admission.defaults import (
-    IS_DEFAULT_ANNOTATION,
-    cluster_default,
-    mark,
-    takes_default,
-)
+from extender.admission.defaults import IS_DEFAULT_ANNOTATION, cluster_default, mark, takes_default
 from extender.admission.fit import Given, asked_isolation, fitted_class
 from extender.admission.json_patch import Operation as PatchOperation
 from extender.admission.json_patch import apply, encode_patch

@@ -9,15 +9,7 @@ from extender.admission.defaults import is_default
 from extender.cli.cluster_state import ClusterState, if_allowed, load_cluster, service_of
 from extender.cli.commands import policy_of, pool_label_flag, reading_flags, server_flag
 from extender.cli.flags import Command, Flags, argument, boolean, flag
-from extender.cli.output import (
-    Cell,
-    Colour,
-    Row,
-    Screen,
-    class_names,
-    print_answer,
-    table,
-)
+from extender.cli.output import Cell, Colour, Row, Screen, class_names, print_answer, table
 from extender.cli.streams import warn
 from extender.explain.document import Document
 from extender.explain.text import bullets, heading

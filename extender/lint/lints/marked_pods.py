@@ -8,14 +8,13 @@ from extender.lint.lints.scheduler_config import is_for_marked_pods, our_extende
 from extender.model.finding import Finding, Severity, warning
 from extender.model.objects import DEFAULT_SCHEDULER, MARK, Node, Pod
 from extender.model.reasons import listed, number_of
-from extender.rules.pools import KARPENTER_POOL_LABELS, POOL_LABELS
+from extender.rules.pools import POOL_LABELS
 
-_KARPENTER: Final = {
-    *KARPENTER_POOL_LABELS,
+_AUTOSCALER_LABELS: Final = {
+    *POOL_LABELS,
     "karpenter.sh/registered",
     "eks.amazonaws.com/compute-type",
 }
-_NODE_GROUPS: Final = {*POOL_LABELS} - _KARPENTER
 _AUTOSCALER_TAINTS: Final = {
     "DeletionCandidateOfClusterAutoscaler",
     "ToBeDeletedByClusterAutoscaler",
@@ -33,28 +32,16 @@ def autoscalers(
     document: Document, nodes: Collection[Node], _: Collection[Pod]
 ) -> Iterator[Finding]:
     """Autoscalers that don't know the mark, by the labels and taints of the nodes."""
-    marked = _places(document)
-    if not marked:
-        return
     labels = {key for node in nodes for key in node.labels}
     taints = {taint.key for node in nodes for taint in node.taints}
-    what = f"{marked[0]}.managedResources has {MARK}, and nodes have"
-    karpenter = min(labels & _KARPENTER, default="")
-    if karpenter:
+    sign = min((labels & _AUTOSCALER_LABELS) | (taints & _AUTOSCALER_TAINTS), default="")
+    for place in _places(document)[:1] if sign else ():
         yield warning(
             "autoscaler",
-            f"{what} {karpenter}, a label of Karpenter",
-            "Karpenter makes no node for a marked pod: no instance type has that resource",
-            "don't use marks: managedResources: []",
-        )
-    sign = min((labels & _NODE_GROUPS) | (taints & _AUTOSCALER_TAINTS), default="")
-    if sign:
-        yield warning(
-            "autoscaler",
-            f"{what} {sign}, a sign of node groups of a cluster autoscaler",
-            "Cluster Autoscaler adds no node for a marked pod: no node group has that resource",
-            "run it with --scheduler-config-file and NodeResourcesFitArgs:"
-            f" {{ignoredResources: [{MARK}]}}",
+            f"{place}.managedResources has {MARK}, and nodes have {sign}, a sign of an autoscaler",
+            "an autoscaler adds no node for a marked pod: no node that it knows has that resource",
+            "run Cluster Autoscaler with --scheduler-config-file and NodeResourcesFitArgs:"
+            f" {{ignoredResources: [{MARK}]}}; with Karpenter use no marks: managedResources: []",
         )
 
 

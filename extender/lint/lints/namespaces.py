@@ -26,12 +26,13 @@ def missing_defaults(facts: NamespaceFacts) -> Iterator[Finding]:
     defaults = [(each.default, each.namespace) for each in facts.rules if each.names_default]
     for name, namespaces in _by_class(defaults):
         if name not in facts.runtime_classes:
+            meant = shown(most_similar(name, facts.runtime_classes)) or "NAME"
             yield error(
                 "missing-default-class",
                 f'RuntimeClass "{shown(name)}" does not exist, and annotation {DEFAULT_ANNOTATION}'
                 f" of {_namespaces(namespaces)} names it",
                 "each pod there that names no class is refused, by a webhook or by the plugin",
-                _annotate(namespaces[0], DEFAULT_ANNOTATION, _meant(name, facts) or "NAME"),
+                _annotate(namespaces[0], DEFAULT_ANNOTATION, meant),
                 name,
             )
 
@@ -54,14 +55,11 @@ def missing_allowed(facts: NamespaceFacts) -> Iterator[Finding]:
     allowed = [(name, each.namespace) for each in facts.rules for name in each.allowed or ()]
     for name, namespaces in _by_class(allowed):
         if name not in facts.runtime_classes:
-            meant = _meant(name, facts)
             yield warning(
                 "missing-allowed-class",
                 f'RuntimeClass "{shown(name)}" does not exist, and annotation {ALLOWED_ANNOTATION}'
                 f" of {_namespaces(namespaces)} names it",
-                f'if "{meant}" was meant, pods there can\'t use it'
-                if meant
-                else "whoever creates a class of that name decides what runs there",
+                "whoever creates a class of that name decides what runs there",
                 _edit(namespaces),
                 name,
             )
@@ -117,11 +115,6 @@ def _by_class(pairs: Iterable[tuple[str, str]]) -> Sequence[tuple[str, Sequence[
 
 def _namespaces(names: Sequence[str]) -> str:
     return f"namespace{'s' if len(names) > 1 else ''} {listed(names)}"
-
-
-def _meant(name: str, facts: NamespaceFacts) -> str:
-    """A class whose name is alike; "" without any."""
-    return shown(most_similar(name, facts.runtime_classes))
 
 
 def _annotate(namespace: str, annotation: str, value: str) -> str:
