@@ -15,7 +15,6 @@ import orjson
 from extender.cluster.manifest_objects import load_manifests
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.health import Health
-from extender.http.limits import Capacity
 from extender.model import names
 from extender.server.app import create_app
 from extender.verbs.metrics import Metrics
@@ -74,9 +73,8 @@ class Halves:
     def __init__(self) -> None:
         if not names.IS_COMPILED:
             raise SystemExit("the compiled part is not built: there are no two halves")
-        threads = Capacity()
         self._services = [self._service(is_compiled) for is_compiled in (True, False)]
-        self._apps = [create_app(service, threads) for service in self._services]
+        self._apps = [create_app(service) for service in self._services]
 
     def _service(self, is_compiled: bool) -> Service:
         with using(is_compiled):

@@ -16,7 +16,6 @@ from extender.cluster.manifest_objects import load_manifests
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.asgi import Application
 from extender.http.health import Health
-from extender.http.limits import Capacity
 from extender.kubernetes.namespaces import NamespaceRules
 from extender.server.app import create_webhook_app
 from extender.verbs.metrics import Metrics
@@ -71,7 +70,7 @@ def webhook() -> Application:
         fits=True,
     )
     service = WebhookService(reviewer, Metrics(), Health(lambda: store.snapshot))
-    return create_webhook_app(service, Capacity())
+    return create_webhook_app(service)
 
 
 def answer(path: bytes, body: bytes) -> tuple[int, Any]:

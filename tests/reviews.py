@@ -9,7 +9,6 @@ from extender.admission.endpoint import WebhookService
 from extender.admission.review import Reviewer
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.health import Health
-from extender.http.limits import Capacity
 from extender.kubernetes.decoder import decode
 from extender.kubernetes.runtime_classes import RawRuntimeClass, runtime_class_of
 from extender.model.objects import RuntimeClass
@@ -104,7 +103,6 @@ class Webhook:
                 self.metrics,
                 Health(lambda: self.store.snapshot, needs_nodes=False),
             ),
-            Capacity(),
         )
         self._client = Client(app)
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from extender.http.health import Health
-from extender.http.limits import Capacity
 from extender.model.objects import Node, RuntimeClass
 from extender.rules.snapshot import SnapshotSource
 from extender.server.app import create_app
@@ -23,7 +22,7 @@ def service_over(store: SnapshotSource, **fields: Any) -> Service:
 
 
 def client_of(service: Service) -> Client:
-    return Client(create_app(service, Capacity()))
+    return Client(create_app(service))
 
 
 def client_over(nodes: Iterable[Node], classes: Iterable[RuntimeClass], **fields: Any) -> Client:

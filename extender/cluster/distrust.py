@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 from msgspec import Raw
@@ -66,38 +66,19 @@ class HeldSandbox(Held):
 class SandboxFeed(Feed[HeldSandbox]):
     """Pods without a sandbox on their nodes; of all others it is only noted that they started.
 
-    It belongs to the reflector's thread; the lock guards the evidence. beside: a feed that shares
-    the watch, and so is handed all that this one is.
+    It belongs to the reflector's thread; the lock guards the evidence.
     """
 
     kind = PODS.name
 
-    def __init__(self, beside: Feed[Any] | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._beside = beside
         self.evidence = Evidence()
         self.lock = threading.Lock()
 
     def begin(self) -> None:
         self.evidence.is_listing = True
         super().begin()
-        if self._beside is not None:
-            self._beside.begin()
-
-    def collect(self, raw: Raw, *, deleted: bool = False) -> None:
-        super().collect(raw, deleted=deleted)
-        if self._beside is not None:
-            self._beside.collect(raw, deleted=deleted)
-
-    def commit(self) -> None:
-        super().commit()
-        if self._beside is not None:
-            self._beside.commit()
-
-    def change(self, raw: Raw, *, deleted: bool) -> str:
-        if self._beside is not None:
-            self._beside.change(raw, deleted=deleted)
-        return super().change(raw, deleted=deleted)
 
     def _decode(self, raw: Raw) -> tuple[bytes, str, HeldSandbox | None]:
         pod = decode(raw, StartingPod, self.kind)
@@ -160,7 +141,7 @@ class NodeEvents:
         level = logging.WARNING if event.is_warning else logging.INFO
         _LOG.log(level, event.message, extra={"node": event.node})
         try:
-            response = self._connection.post(_PATH, _body(event), silence=_ANSWER_SECONDS)
+            response = self._connection.send("POST", _PATH, _body(event), silence=_ANSWER_SECONDS)
             body = whole_body(response, _ANSWER_SECONDS)
             if response.status == 401:
                 self._connection.rejected()

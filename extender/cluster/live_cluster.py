@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from operator import attrgetter
@@ -143,7 +143,7 @@ class LiveCluster:
         *,
         watch_list: bool = True,
         nodes: bool = True,
-        others: Sequence[tuple[Kind, Feed[Any]]] = (),
+        others: Mapping[Kind, Sequence[Feed[Any]]] | None = None,
         pause: Pause = threading.Event.wait,
     ) -> None:
         self._config = config
@@ -151,19 +151,22 @@ class LiveCluster:
         self._metrics = metrics
         self._others: list[Requeue | Distrust] = []
         self.runtime_class_feed = RuntimeClassFeed(store)
-        feeds: list[tuple[Kind, Feed[Any]]] = [(RUNTIME_CLASSES, self.runtime_class_feed), *others]
-        if nodes:
-            feeds.append((NODES, NodeFeed(store)))
+        feeds: dict[Kind, Sequence[Feed[Any]]] = {
+            RUNTIME_CLASSES: [self.runtime_class_feed],
+            **(others or {}),
+            NODES: [NodeFeed(store)] if nodes else [],
+        }
         self._reflectors = tuple(
             Reflector(
                 kind,
-                feed,
+                of_kind,
                 ApiConnection(config),
                 ListWatch(Backoff(time.monotonic), watch_list=watch_list),
                 metrics,
                 pause=pause,
             )
-            for kind, feed in feeds
+            for kind, of_kind in feeds.items()
+            if of_kind
         )
         for reflector in self._reflectors:
             gauge = metrics.last_contact.labels(reflector.kind.name)

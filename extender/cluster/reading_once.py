@@ -47,7 +47,6 @@ _SILENCE_SECONDS: Final = 30.0
 
 #: The user of the API server's message (forbiddenMessage, k8s.io/apiserver, v1.36.2).
 _USER: Final = re.compile(r'User "([^"]+)"')
-_SERVICE_ACCOUNT: Final = re.compile(r"system:serviceaccount:([^:]+:[^:]+)")
 
 #: The pods that may still run.
 _ALIVE: Final = "status.phase!=Succeeded,status.phase!=Failed"
@@ -70,12 +69,10 @@ class ForbiddenError(ReadError):
 def _grant(said: str) -> str:
     """The command that gives the rights to the user of the API server's message."""
     user = _USER.search(said)
-    name = user[1] if user else "USER"
-    account = _SERVICE_ACCOUNT.fullmatch(name)
-    whom = f"--serviceaccount={account[1]}" if account else f"--user={shlex.quote(name)}"
+    name = shlex.quote(user[1] if user else "USER")
     return (
         "an administrator grants all rights with: kubectl create clusterrolebinding"
-        f" runtimeclass-viewer --clusterrole=runtimeclass-viewer {whom} (the role is in"
+        f" runtimeclass-viewer --clusterrole=runtimeclass-viewer --user={name} (the role is in"
         " install/viewer.yaml); or use --manifests with an export"
     )
 

@@ -217,7 +217,7 @@ class Requeue:
     def _patch(self, pod: RefusedPod) -> None:
         """Raises ConnectionFaultError where another try may help."""
         path = pod_path(pod.namespace, pod.name)
-        response = self._connection.merge_patch(path, _body(pod), silence=_ANSWER_SECONDS)
+        response = self._connection.send("PATCH", path, _body(pod), silence=_ANSWER_SECONDS)
         body = whole_body(response, _ANSWER_SECONDS)
         if response.status == HTTPStatus.OK:
             self._patched()

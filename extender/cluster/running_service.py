@@ -106,7 +106,7 @@ class RunningService:
             elif body is None:
                 response = connection.get(path, silence=_SILENCE_SECONDS)
             else:
-                response = connection.post(path, body, silence=_SILENCE_SECONDS)
+                response = connection.send(method, path, body, silence=_SILENCE_SECONDS)
             answer = whole_body(response, _SILENCE_SECONDS)
         except ConnectionFaultError as error:
             raise self._error(str(error)) from None

@@ -6,7 +6,7 @@ Any thread may write, under the store's own lock. Readers only read `snapshot`, 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import orjson
 from msgspec import Struct
@@ -89,8 +89,7 @@ class SnapshotStore:
     def subscribe(self, listener: Callable[[Swap], None]) -> None:
         """Have a function called after each swap, on the thread that has written.
 
-        The writer may hold a lock of its own, as RuntimeClassFeed does: a listener must be quick,
-        and wait for nothing. Of two swaps at once the later may be told first.
+        The store's lock is held: a listener must be quick, and wait for nothing.
         """
         self._listeners.append(listener)
 
@@ -98,18 +97,14 @@ class SnapshotStore:
         """Replace all nodes: those not among these are dropped. Swaps only if something differs."""
         with self._lock:
             self._note_all(nodes)
-            swap = self._swap(nodes_synced=True)
-        self._tell(swap)
+            self._swap(nodes_synced=True)
 
     def replace_all(self, nodes: Iterable[Node], runtime_classes: Iterable[RuntimeClass]) -> None:
         """Nodes and RuntimeClasses in one swap, as from manifests."""
         with self._lock:
             classes = self._noted_classes(runtime_classes)
             self._note_all(map(observed, nodes))
-            swap = self._swap(
-                runtime_classes=classes, nodes_synced=True, runtime_classes_synced=True
-            )
-        self._tell(swap)
+            self._swap(runtime_classes=classes, nodes_synced=True, runtime_classes_synced=True)
 
     def change_observed(self, changes: Mapping[bytes, ObservedNode | None]) -> None:
         """Change nodes in one swap; None deletes a node."""
@@ -119,16 +114,14 @@ class SnapshotStore:
                     self._note(node)
                 elif name in self.snapshot.nodes:
                     self._pending[name] = None
-            swap = self._swap()
-        self._tell(swap)
+            self._swap()
 
     def replace_runtime_classes(self, runtime_classes: Iterable[RuntimeClass]) -> None:
         """Replace all RuntimeClasses. One that did not change stays the same object."""
         with self._lock:
-            swap = self._swap(
+            self._swap(
                 runtime_classes=self._noted_classes(runtime_classes), runtime_classes_synced=True
             )
-        self._tell(swap)
 
     def replace_suspects(self, suspects: Mapping[bytes, frozenset[Suspect]]) -> None:
         """Replace the handlers that failed, by node."""
@@ -143,20 +136,17 @@ class SnapshotStore:
                         current.labels[name],
                         current.allocatable.get(name, b""),
                     )
-            swap = self._swap(suspects=suspects) if before != suspects else None
-        self._tell(swap)
+            self._swap(suspects=suspects if before != suspects else before)
 
-    def _noted_classes(
-        self, runtime_classes: Iterable[RuntimeClass]
-    ) -> Mapping[str, RuntimeClass] | None:
-        """The classes by name, their labels wanted from now on; None when none has changed."""
+    def _noted_classes(self, runtime_classes: Iterable[RuntimeClass]) -> Mapping[str, RuntimeClass]:
+        """The classes by name, their labels wanted from now on; the old mapping if none differs."""
         old = self.snapshot.runtime_classes
         new = {}
         for each in runtime_classes:
             before = old.get(each.name)
             new[each.name] = before if before and before.same_as(each) else each
         if new.keys() == old.keys() and all(new[name] is old[name] for name in new):
-            return None
+            return old
         self._want(Wanted.of(new.values()))
         return new
 
@@ -167,11 +157,6 @@ class SnapshotStore:
             gone.discard(node.name)
         for name in gone:
             self._pending[name] = None
-
-    def _tell(self, swap: Swap | None) -> None:
-        if swap is not None:
-            for listener in self._listeners:
-                listener(swap)
 
     def _note(self, node: ObservedNode) -> None:
         """Note a node's state if it differs from the snapshot's."""
@@ -226,34 +211,15 @@ class SnapshotStore:
                 conditions = self._conditions[name]
                 self._note(ObservedNode(name, labels, bare, allocatable, conditions))
 
-    def _swap(
-        self,
-        *,
-        runtime_classes: Mapping[str, RuntimeClass] | None = None,
-        nodes_synced: bool = False,
-        runtime_classes_synced: bool = False,
-        suspects: Mapping[bytes, frozenset[Suspect]] | None = None,
-    ) -> Swap | None:
-        """Make the pending changes a snapshot; None when there is nothing to change."""
+    def _swap(self, **fields: Any) -> None:
+        """Make the pending changes and these fields a snapshot, where anything differs."""
         old, changed = self.snapshot, self._pending
-        if (
-            not self._pending
-            and runtime_classes is None
-            and suspects is None
-            and nodes_synced <= old.nodes_synced
-            and runtime_classes_synced <= old.runtime_classes_synced
-        ):
-            return None
-        table = self._table()
-        self.snapshot = Snapshot(
-            table,
-            self._shapes(),
-            old.runtime_classes if runtime_classes is None else runtime_classes,
-            nodes_synced or old.nodes_synced,
-            runtime_classes_synced or old.runtime_classes_synced,
-            old.suspects if suspects is None else suspects,
-        )
-        return Swap(old, self.snapshot, changed.keys())
+        fields = {"table": self._table(), "shapes": self._shapes(), **fields}
+        if all(getattr(old, name) is value for name, value in fields.items()):
+            return
+        self.snapshot = replace(old, **fields)
+        for listener in self._listeners:
+            listener(Swap(old, self.snapshot, changed.keys()))
 
     def _table(self) -> NodeTable:
         """A table with the pending changes; the current one is not changed."""

@@ -1,5 +1,6 @@
 """/livez, /readyz and /healthz: whether the process lives and is ready."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -78,12 +79,15 @@ def _answer(endpoint: str, checks: list[Check], verbose: bool) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A short answer that nothing may delay."""
+    """An answer that nothing may delay: a short one, or one that is made in a thread."""
 
     answer: Callable[[Request], Answer]
     methods: tuple[str, ...] = ("GET", "HEAD")
+    in_thread: bool = False
 
     async def __call__(self, request: Request) -> Answer:
+        if self.in_thread:
+            return await asyncio.to_thread(self.answer, request)
         return self.answer(request)
 
 

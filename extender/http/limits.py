@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -62,11 +61,3 @@ class Room:
         if held:
             self._free += sum(held)
             self.was_used = True
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """max_body_bytes is the limit of a body; threads the number of pages or reviews at once."""
-
-    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
-    threads: int = 8

@@ -1,12 +1,10 @@
 """The applications of the three listeners: serve's, webhook's, and --ops-bind's."""
 
-import asyncio
 import platform
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from a2wsgi import WSGIMiddleware
-from flask import Flask, abort, request
+from flask import Flask
 from prometheus_client import exposition
 
 from extender import __version__
@@ -15,7 +13,7 @@ from extender.explain.endpoint import ExplainEndpoint
 from extender.http.answers import Answer, Request, Route, install_error_handlers
 from extender.http.asgi import ASGI, Application
 from extender.http.health import Probe, health_routes
-from extender.http.limits import Capacity
+from extender.http.limits import DEFAULT_MAX_BODY_BYTES
 from extender.inventory.endpoint import InventoryEndpoint
 from extender.pages.pages import Pages, install_index
 from extender.verbs.bodies import encode
@@ -33,7 +31,9 @@ OPS_BODY_BYTES: Final = 8 * 2**20
 _FEW_THREADS: Final = 2
 
 
-def create_app(service: Service, capacity: Capacity) -> Application:
+def create_app(
+    service: Service, max_body_bytes: int = DEFAULT_MAX_BODY_BYTES, threads: int = 8
+) -> Application:
     of_verb = service.metrics.of_verb
     routes: dict[str, Route] = {
         "/filter": VerbRoute(FilterVerb(service), of_verb("filter")),
@@ -41,9 +41,9 @@ def create_app(service: Service, capacity: Capacity) -> Application:
         "/preempt": VerbRoute(PreemptVerb(service), of_verb("preempt")),
         **_probes(service),
     }
-    pages = _asgi(service.turn.taken_by(_pages(service)), capacity.threads)
+    pages = _asgi(service.turn.taken_by(_pages(service)), threads)
     count_refused = service.metrics.refused_early
-    return Application(routes, pages, capacity.max_body_bytes, count_refused, ("/prioritize",))
+    return Application(routes, pages, max_body_bytes, count_refused, ("/prioritize",))
 
 
 def _pages(service: Service, *, of_ops: bool = False) -> Flask:
@@ -57,15 +57,17 @@ def _pages(service: Service, *, of_ops: bool = False) -> Flask:
     return app
 
 
-def create_webhook_app(service: WebhookService, capacity: Capacity) -> Application:
-    routes = {**review_routes(service, capacity.threads), **_probes(service)}
+def create_webhook_app(
+    service: WebhookService, max_body_bytes: int = DEFAULT_MAX_BODY_BYTES, threads: int = 8
+) -> Application:
+    routes = {**review_routes(service, threads), **_probes(service)}
     pages = _asgi(bare_app(), _FEW_THREADS)
-    return Application(routes, pages, capacity.max_body_bytes, service.metrics.refused_early)
+    return Application(routes, pages, max_body_bytes, service.metrics.refused_early)
 
 
 def create_ops_app(service: Service | WebhookService) -> Application:
     """The application of --ops-bind: probes and metrics, and serve's pages for browsers."""
-    routes = {**health_routes(service.health), "/metrics": _MetricsRoute(service.metrics)}
+    routes = {**health_routes(service.health), "/metrics": _metrics_route(service.metrics)}
     pages: WSGIApplication = bare_app()
     if isinstance(service, Service) and service.pages:
         pages = service.turn.taken_by(_pages(service, of_ops=True))
@@ -83,21 +85,13 @@ def bare_app() -> Flask:
     app = Flask("extender.pages", static_folder=None)
     app.url_map.merge_slashes = False
     install_error_handlers(app)
-
-    @app.before_request
-    def refuse_doubled_slash() -> None:
-        # werkzeug would take //filter, which kube-scheduler asks for if its configuration says
-        # "/filter", for /filter; that mistake should be noticed.
-        if request.environ["PATH_INFO"].startswith("//"):
-            abort(HTTPStatus.NOT_FOUND)
-
     return app
 
 
 def _probes(service: Service | WebhookService) -> dict[str, Route]:
     routes: dict[str, Route] = {**health_routes(service.health), "/version": Probe(_version)}
     if service.serve_metrics:
-        routes["/metrics"] = _MetricsRoute(service.metrics)
+        routes["/metrics"] = _metrics_route(service.metrics)
     return routes
 
 
@@ -105,18 +99,12 @@ def _version(_request: Request) -> Answer:
     return Answer([encode({"version": __version__, "python": platform.python_version()})])
 
 
-class _MetricsRoute:
+def _metrics_route(metrics: Metrics) -> Probe:
     """GET /metrics: those of a thousand classes take some milliseconds, in a thread."""
 
-    methods: Final = ("GET", "HEAD")
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    async def __call__(self, request: Request) -> Answer:
-        return await asyncio.to_thread(self._answer, request)
-
-    def _answer(self, request: Request) -> Answer:
+    def answer(request: Request) -> Answer:
         accepted = request.header(b"accept").decode("latin-1")
         encoder, content_type = exposition.choose_encoder(accepted)
-        return Answer([encoder(self._metrics.registry)], content_type=content_type.encode())
+        return Answer([encoder(metrics.registry)], content_type=content_type.encode())
+
+    return Probe(answer, in_thread=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -22,13 +22,12 @@ from extender.cluster.distrust import Mode, SandboxFeed
 from extender.cluster.following_manifests import ManifestFollower
 from extender.cluster.live_cluster import LiveCluster
 from extender.cluster.manifest_objects import pasted_pods
-from extender.cluster.node_and_class_feeds import Feed
 from extender.cluster.node_wait import NodeWait
 from extender.cluster.pod_and_namespace_feeds import PodFeed
 from extender.cluster.reading_once import LivePods
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.health import Health
-from extender.http.limits import DEFAULT_MAX_BODY_BYTES, Capacity
+from extender.http.limits import DEFAULT_MAX_BODY_BYTES
 from extender.inventory.headroom import HeadroomCollector
 from extender.kubernetes.kinds import PODS
 from extender.model.errors import UsageError
@@ -54,7 +53,7 @@ def _serve(_: str, flags: Flags) -> int:
     return starting.run(flags, source, partial(_start, flags))
 
 
-def _start(flags: Flags, preloaded: starting.Preloaded, capacity: Capacity) -> Running:
+def _start(flags: Flags, preloaded: starting.Preloaded) -> Running:
     """Called in the worker: make the parts and start the source."""
     store, metrics, policy = SnapshotStore(), Metrics(), policy_of(flags)
     refused = RefusedPods(time.monotonic, keep_needs=flags.requeue_pods)
@@ -77,14 +76,13 @@ def _start(flags: Flags, preloaded: starting.Preloaded, capacity: Capacity) -> R
             PodFeed(lambda: store.snapshot.runtime_classes, room=True) if flags.watch_pods else None
         )
         mode = Mode(flags.distrust)
-        sandboxes = SandboxFeed(feed) if mode is not Mode.OFF else None
-        followed: Feed[Any] | None = sandboxes or feed
+        sandboxes = SandboxFeed() if mode is not Mode.OFF else None
         source = cluster = LiveCluster(
             preloaded,
             store,
             metrics,
             watch_list=flags.watch_list,
-            others=[(PODS, followed)] if followed else (),
+            others={PODS: [each for each in (feed, sandboxes) if each]},
         )
         if sandboxes is not None:
             cluster.distrust(sandboxes, service.support, mode, flags.distrust_after)
@@ -128,8 +126,8 @@ def _start(flags: Flags, preloaded: starting.Preloaded, capacity: Capacity) -> R
         metrics.registry.register(PodsCollector(watched.groups, lambda: store.snapshot, policy))
         loads = partial(attrgetter("loads"), watched)
         metrics.registry.register(HeadroomCollector(loads, lambda: store.snapshot, policy))
-    apps = create_app(service, capacity), create_ops_app(service)
-    return starting.start_worker(source, store, service.health, *apps)
+    app = create_app(service, flags.max_body_bytes, flags.threads)
+    return starting.start_worker(source, store, service.health, app, create_ops_app(service))
 
 
 SERVE: Final = Command(

@@ -26,7 +26,6 @@ from extender.cluster.manifest_objects import Manifests, Uses, load_manifests
 from extender.cluster.snapshot_store import SnapshotStore, Swap
 from extender.http.asgi import Application as ASGIApplication
 from extender.http.health import Health
-from extender.http.limits import Capacity
 from extender.model.errors import UsageError
 from extender.server import logs
 from extender.server.connection import TlsFiles
@@ -164,7 +163,7 @@ def _preload(source: SourceOptions) -> Preloaded:
 def run(
     flags: Flags,
     source: SourceOptions,
-    start: Callable[[Preloaded, Capacity], Running],
+    start: Callable[[Preloaded], Running],
 ) -> int:
     """Run until a signal ends it; start is called in the worker. Raises UsageError."""
     logs.configure(flags.log_format, flags.verbose)
@@ -194,7 +193,7 @@ def run(
 
     def start_in_worker() -> Running:
         preloaded = loaded.pop() if loaded else _preload(source)
-        running = start(preloaded, Capacity(flags.max_body_bytes, flags.threads))
+        running = start(preloaded)
         return running._replace(ops_listener=ops_listener, tls=tls)
 
     Application(listener, start_in_worker).run()

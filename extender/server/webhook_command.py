@@ -16,7 +16,6 @@ from extender.cluster.live_cluster import LiveCluster
 from extender.cluster.pod_and_namespace_feeds import NamespaceFeed
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.health import Health
-from extender.http.limits import Capacity
 from extender.kubernetes.kinds import NAMESPACES
 from extender.model.errors import UsageError
 from extender.model.objects import MARK
@@ -35,7 +34,7 @@ def _webhook(_: str, flags: Flags) -> int:
     return starting.run(flags, source_of(flags), partial(_start, flags))
 
 
-def _start(flags: Flags, preloaded: starting.Preloaded, capacity: Capacity) -> Running:
+def _start(flags: Flags, preloaded: starting.Preloaded) -> Running:
     """Called in the worker: make the parts and start the source."""
     store, metrics = SnapshotStore(), Metrics()
     needs_namespaces = flags.default_class or flags.fit
@@ -58,7 +57,7 @@ def _start(flags: Flags, preloaded: starting.Preloaded, capacity: Capacity) -> R
             metrics,
             watch_list=flags.watch_list,
             nodes=flags.fit,
-            others=[(NAMESPACES, namespaces)] if needs_namespaces else [],
+            others={NAMESPACES: [namespaces]} if needs_namespaces else None,
         )
         rules_of_namespace = namespaces.rules_of
         reviewer = replace(reviewer, lookup=cluster.lookup)
@@ -71,8 +70,8 @@ def _start(flags: Flags, preloaded: starting.Preloaded, capacity: Capacity) -> R
         reviewer = replace(reviewer, namespace_rules=rules_of_namespace)
     service = WebhookService(reviewer, metrics, health, serve_metrics=flags.ops_bind is None)
     metrics.registry.register(CacheCollector(lambda: store.snapshot, nodes=flags.fit))
-    apps = create_webhook_app(service, capacity), create_ops_app(service)
-    return starting.start_worker(source, store, health, *apps)
+    app = create_webhook_app(service, flags.max_body_bytes, flags.threads)
+    return starting.start_worker(source, store, health, app, create_ops_app(service))
 
 
 WEBHOOK: Final = Command(

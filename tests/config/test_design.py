@@ -8,7 +8,6 @@ from typing import Final
 
 import pytest
 
-from extender.http.limits import Capacity
 from extender.model.objects import Node, RuntimeClass
 from extender.server.app import create_app
 from tests.asking import Client
@@ -45,7 +44,7 @@ def test_the_walk_of_a_filter_request_has_the_modules_that_it_crosses() -> None:
     named = set(re.findall(r"`([\w/]+\.py)`", walk)) - {"server/connection.py"}
     kata = RuntimeClass("kata", "kata", (("sandbox", "kata"),))
     nodes = [Node("a", {"sandbox": "kata"}), Node("b")]
-    client = Client(create_app(service_of(nodes, [kata]), Capacity()))
+    client = Client(create_app(service_of(nodes, [kata])))
     pod = {"metadata": {"name": "p"}, "spec": {"runtimeClassName": "kata"}}
     body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": ["a", "b"]}, separators=(",", ":"))
     # Makes all that a process makes once.

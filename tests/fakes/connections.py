@@ -71,7 +71,7 @@ class Connection(ApiConnection):
         self.queries.append(query or {})
         return self._get()
 
-    def merge_patch(self, path: str, body: bytes, *, silence: float) -> Body:
+    def send(self, method: str, path: str, body: bytes, *, silence: float) -> Body:
         self.patched.append(path.rpartition("/")[2])
         return self._patch()
 

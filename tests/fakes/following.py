@@ -85,7 +85,7 @@ def following(
 
     reflector = Reflector(
         NODES if nodes else RUNTIME_CLASSES,
-        feed,
+        [feed],
         ApiConnection(config),
         list_watch,
         Counted(),

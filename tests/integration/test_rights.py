@@ -190,7 +190,7 @@ def test_without_rights_explain_tells_all_that_lack(cluster: FakeApiServer, conf
 
 def test_a_service_account_is_granted_rights_as_one(cluster: FakeApiServer) -> None:
     said = 'nodes is forbidden: User "system:serviceaccount:ci:deployer" cannot list'
-    assert "--serviceaccount=ci:deployer (" in str(ForbiddenError(said))
+    assert "--user=system:serviceaccount:ci:deployer (" in str(ForbiddenError(said))
     assert "--user='a b' (" in str(ForbiddenError('User "a b" cannot list'))
 
 

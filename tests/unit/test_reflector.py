@@ -47,7 +47,7 @@ class Followed:
         self.reasons, self.events = counted.restarts, counted.events
         self._reflector = Reflector(
             NODES,
-            NodeFeed(SnapshotStore()),
+            [NodeFeed(SnapshotStore())],
             self.connection,
             ListWatch(Backoff(clock), watch_list=watch_list),
             counted,

@@ -47,6 +47,12 @@ _CHUNK_HEAD_BYTES: Final = 64
 _OBJECT: Final = re.compile(r"^(<[^>]*>|\w+\([^)]*\)): ")
 
 
+_CONTENT_TYPES: Final = {
+    "POST": "application/json",
+    "PATCH": "application/merge-patch+json",
+}
+
+
 class ConnectionFaultError(Exception):
     """The API server could not be asked, or stopped in the middle of its answer."""
 
@@ -153,17 +159,11 @@ class ApiConnection:
         connect: float = CONNECT_SECONDS,
     ) -> ApiResponse:
         """Send a request and wait for the answer's head. Raises ConnectionFaultError."""
-        return self._request("GET", path, query or {}, None, {}, Timeout(connect, silence))
+        return self._request("GET", path, query or {}, None, Timeout(connect, silence))
 
-    def merge_patch(self, path: str, body: bytes, *, silence: float) -> ApiResponse:
-        """Raises ConnectionFaultError."""
-        headers = {"Content-Type": "application/merge-patch+json"}
-        return self._request("PATCH", path, {}, body, headers, Timeout(CONNECT_SECONDS, silence))
-
-    def post(self, path: str, body: bytes, *, silence: float) -> ApiResponse:
-        """Raises ConnectionFaultError."""
-        headers = {"Content-Type": "application/json"}
-        return self._request("POST", path, {}, body, headers, Timeout(CONNECT_SECONDS, silence))
+    def send(self, method: str, path: str, body: bytes, *, silence: float) -> ApiResponse:
+        """A POST, or a PATCH to be merged. Raises ConnectionFaultError."""
+        return self._request(method, path, {}, body, Timeout(CONNECT_SECONDS, silence))
 
     def rejected(self) -> None:
         """The API server has answered 401."""
@@ -184,7 +184,6 @@ class ApiConnection:
         path: str,
         query: Mapping[str, str],
         body: bytes | None,
-        headers: Mapping[str, str],
         timeout: Timeout,
     ) -> ApiResponse:
         pools = self._current_pools()
@@ -198,7 +197,7 @@ class ApiConnection:
                 "Accept": "application/json",
                 "User-Agent": f"runtimeclass-extender/{__version__}",
                 **({"Authorization": authorization} if authorization else {}),
-                **headers,
+                **({"Content-Type": _CONTENT_TYPES[method]} if body is not None else {}),
             }
         )
         for name, value in self._config.impersonation:

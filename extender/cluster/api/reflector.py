@@ -6,9 +6,11 @@ Its thread owns the feed, the connection and the ListWatch; others read `contact
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
+
+from msgspec import Raw
 
 from extender.cluster.api.connection import (
     CONNECT_SECONDS,
@@ -143,12 +145,15 @@ class Contact:
 
 
 class Reflector:
-    """Follows one kind from `start` to `stop`, whatever goes wrong meanwhile."""
+    """Follows one kind from `start` to `stop`, whatever goes wrong meanwhile.
+
+    Each feed is handed all; what one of them can't decode the ones behind it don't get.
+    """
 
     def __init__(
         self,
         kind: Kind,
-        feed: Feed[Any],
+        feeds: Sequence[Feed[Any]],
         connection: ApiConnection,
         list_watch: ListWatch,
         metrics: Metrics,
@@ -157,7 +162,7 @@ class Reflector:
         pause: Pause = threading.Event.wait,
     ) -> None:
         self.kind = kind
-        self._feed = feed
+        self._feeds = feeds
         self._connection = connection
         self._list_watch = list_watch
         self._metrics = metrics
@@ -242,20 +247,33 @@ class Reflector:
             return Ending(_reason_of_fault(error), str(error))
         self.contact.heard()
         if request.is_first_page:
-            self._feed.begin()
+            self._begin()
         for item in page.items:
             try:
-                self._feed.collect(item)
+                self._collect(item)
             except DecodeError as error:
                 self.contact.skipped(error)
         if self._list_watch.page_received(page.resource_version, page.continue_token):
             self._commit(page.resource_version)
         return None
 
+    def _begin(self) -> None:
+        for feed in self._feeds:
+            feed.begin()
+
+    def _collect(self, raw: Raw, *, deleted: bool = False) -> None:
+        for feed in self._feeds:
+            feed.collect(raw, deleted=deleted)
+
+    def _flush(self) -> None:
+        for feed in self._feeds:
+            feed.flush()
+
     def _commit(self, resource_version: str) -> None:
-        count = self._feed.collected
-        self._feed.commit()
-        self._feed.positioned(resource_version)
+        count = self._feeds[0].collected
+        for feed in self._feeds:
+            feed.commit()
+            feed.positioned(resource_version)
         _LOG.info(
             "synced",
             extra={
@@ -270,7 +288,7 @@ class Reflector:
         self.contact.refusals = 0
         self.contact.heard()
         if request.step is Step.STREAM:
-            self._feed.begin()
+            self._begin()
         watch = _Watch(self._clock())
         try:
             return self._read(response, watch)
@@ -282,7 +300,7 @@ class Reflector:
         except DecodeError as error:
             return self._ending(watch, Reason.GARBAGE, str(error))
         finally:
-            self._feed.flush()
+            self._flush()
 
     def _read(self, response: ApiResponse, watch: "_Watch") -> Ending:
         while True:
@@ -303,7 +321,7 @@ class Reflector:
                 if ending is not None:
                     return ending
             if not response.has_more:
-                self._feed.flush()
+                self._flush()
 
     def _take(self, event: Event, watch: "_Watch") -> Ending | None:
         """Take one event; returns how the watch ends, if it ends with this event."""
@@ -329,9 +347,11 @@ class Reflector:
     def _take_change(self, event: Event, watch: "_Watch") -> None:
         deleted = event.type == "DELETED"
         if self._list_watch.step is not Step.STREAM:
-            self._moved(self._feed.change(event.object, deleted=deleted))
+            for feed in self._feeds:
+                version = feed.change(event.object, deleted=deleted)
+            self._moved(version)
             return
-        self._feed.collect(event.object, deleted=deleted)
+        self._collect(event.object, deleted=deleted)
         if event.type == "ADDED":
             watch.progress_at = self._clock()
 
@@ -345,7 +365,8 @@ class Reflector:
 
     def _moved(self, resource_version: str) -> None:
         self._list_watch.moved(resource_version)
-        self._feed.positioned(self._list_watch.resource_version)
+        for feed in self._feeds:
+            feed.positioned(self._list_watch.resource_version)
 
     def _ending(self, watch: "_Watch", reason: Reason, detail: str) -> Ending:
         lived = self._clock() - watch.began_at
