@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Final
 
 from extender.admission.merging import TooManyTermsError, joined_terms, surviving
@@ -13,7 +12,7 @@ from extender.explain.requirements import normal
 from extender.kubernetes.class_annotations import ISOLATION_ANNOTATION, ISOLATION_LEVELS
 from extender.kubernetes.explained_pods import explained_pod
 from extender.kubernetes.namespaces import NamespaceRules
-from extender.kubernetes.quantity import parse_quantity
+from extender.kubernetes.quantity import billionths
 from extender.model.errors import Effort, TooMuchEffortError
 from extender.model.objects import Pod, RuntimeClass
 from extender.model.pod_needs import untimed
@@ -140,9 +139,9 @@ def _without_class(pod: Pod, runtime_class: RuntimeClass | None) -> Pod:
     return replace(pod, runtime_class_name="", overhead={})
 
 
-def _rank(each: Fit) -> tuple[bool, bool, int, Decimal, Decimal, str]:
+def _rank(each: Fit) -> tuple[bool, bool, int, int, int, str]:
     overhead = each.runtime_class.overhead if each.fits else {}
-    memory, cpu = (parse_quantity(overhead.get(name, "0")) for name in ("memory", "cpu"))
+    memory, cpu = (billionths(overhead.get(name, "0")) for name in ("memory", "cpu"))
     name = each.runtime_class.name
     return not each.fits, bool(each.other_system), -each.nodes, memory, cpu, name
 

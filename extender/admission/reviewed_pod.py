@@ -18,7 +18,7 @@ from extender.kubernetes.decoder import (
 )
 from extender.kubernetes.explained_pods import required_terms_of
 from extender.kubernetes.pods import NO_METADATA, RawPod, RawPodSpec
-from extender.kubernetes.quantity import parse_quantity
+from extender.kubernetes.quantity import billionths
 from extender.kubernetes.resources import RawResources, RawSecurityContext, containers_of
 from extender.model.objects import SelectorTerm
 from extender.model.pod_needs import Toleration
@@ -70,7 +70,7 @@ class ReviewedPod:
         try:
             overhead = quantities_of(raw)
             for name, text in overhead.items():  # noqa: B007 (the message names it)
-                parse_quantity(text)
+                billionths(text)
         except ValueError as error:
             raise DecodeError(f"{place}[{name}]: {error}") from None
         return overhead

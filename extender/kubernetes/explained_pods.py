@@ -20,7 +20,7 @@ from extender.kubernetes.class_annotations import (
 from extender.kubernetes.decoder import NULL, Quantities, decode, nullable, quantities_of
 from extender.kubernetes.name_rules import is_pod_resource
 from extender.kubernetes.pods import NO_METADATA, RawPod, RawPodSpec, pod_of, pod_status
-from extender.kubernetes.quantity import parse_quantity
+from extender.kubernetes.quantity import billionths
 from extender.kubernetes.resources import (
     Containers,
     RawContainer,
@@ -248,6 +248,6 @@ def _is_something(amount: str | int | float | None) -> bool:
     text = str(amount)
     try:
         # The regular expression decides nearly all; parsing a quantity takes ten times as long.
-        return _SOMETHING.match(text) is not None or parse_quantity(text) != 0
+        return _SOMETHING.match(text) is not None or billionths(text) != 0
     except ValueError:
         return True

@@ -1,13 +1,11 @@
 """Resource quantities: "500m", "1.5Gi", "1e3".
 
-Upstream: k8s.io/apimachinery/pkg/api/resource/quantity.go, v0.36.2. A grammar guards Decimal, which
-also accepts "1_0", "NaN", " 1" and digits of other scripts. Go reads quantities without a digit
-("m", ".") as zero; here they are refused.
+Upstream: k8s.io/apimachinery/pkg/api/resource/quantity.go, v0.36.2. Go reads quantities without a
+digit ("m", ".") as zero; here they are refused.
 """
 
 import re
 from collections.abc import Mapping
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_UP, Context, Decimal, localcontext
 from functools import lru_cache
 from typing import Final
 
@@ -15,7 +13,7 @@ from extender.model.reasons import shown
 
 # Possessive, because a pod's author chooses the text, and backtracking would be quadratic.
 _QUANTITY: Final = re.compile(
-    r"(?P<number>[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++))"
+    r"(?P<number>[+-]?(?:[0-9]{1,999}+(?:\.[0-9]{0,999}+)?|\.[0-9]{1,999}+))"
     r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]{1,9}))?"
 )
 _DECIMAL_SUFFIXES: Final = {
@@ -23,38 +21,26 @@ _DECIMAL_SUFFIXES: Final = {
 }  # fmt: skip
 _BINARY_SUFFIXES: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
-_NANO: Final = Decimal("1E-9")
-# Digits that a suffix can add: 1024**6 has 19; and nine decimal places.
-_SPARE_DIGITS: Final = 32
+#: Larger than any amount that kube-scheduler counts with; larger ones count as this.
+_MOST_BILLIONTHS: Final = 2**63 * 10**9
 
 
-def _exact(text: str) -> Context:
-    """With the default 28 digits the product of number and suffix would be rounded."""
-    return Context(prec=len(text) + _SPARE_DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN)
+def billionths(text: str) -> int:
+    """A quantity in billionths of its unit, rounded away from zero; up to 2**63 whole units.
 
-
-def parse_quantity(text: str) -> Decimal:
-    """The value of a quantity, rounded away from zero to a multiple of 1n. Raises ValueError.
-
-    Don't turn the result into an int unchecked: "1e999999999" is a valid quantity.
+    Raises ValueError.
     """
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(f'"{shown(text)}" is no quantity such as 250m, 1.5 or 128Mi')
-    suffix, exponent = match["suffix"], int(match["exponent"] or 0)
-    with localcontext(_exact(text)):
-        number = Decimal(match["number"])
-        if suffix in _BINARY_SUFFIXES:
-            number *= 2 ** _BINARY_SUFFIXES[suffix]
-        else:
-            number = number.scaleb(_DECIMAL_SUFFIXES.get(suffix, exponent))
-        if not number:
-            return Decimal(0)
-        if number.adjusted() < _NANO.adjusted():
-            # quantize would first write out the zeros of "1e-999999999"
-            return _NANO.copy_sign(number)
-        is_finer = int(number.as_tuple().exponent) < _NANO.adjusted()
-        return number.quantize(_NANO, ROUND_UP) if is_finer else number
+    whole, _, decimals = match["number"].partition(".")
+    digits = int(whole + decimals) << _BINARY_SUFFIXES.get(match["suffix"], 0)
+    exponent = _DECIMAL_SUFFIXES.get(match["suffix"], int(match["exponent"] or 0))
+    zeros = exponent - len(decimals) + 9
+    # Of "1e999999999" and "1e-999999999" the first zeros tell all.
+    power: int = 10 ** min(abs(zeros), len(text) + 40)
+    amount = abs(digits) * power if zeros >= 0 else -(-abs(digits) // power)
+    return min(amount, _MOST_BILLIONTHS) * (-1 if digits < 0 else 1)
 
 
 def same_amounts(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
@@ -74,23 +60,6 @@ def _stored_or_text(text: str) -> int | str:
         return stored_billionths(text)
     except ValueError:
         return text
-
-
-#: Larger than any amount that kube-scheduler counts with; larger ones count as this.
-_MOST_BILLIONTHS: Final = 2**63 * 10**9
-_MOST_DIGITS: Final = 19
-
-
-def billionths(text: str) -> int:
-    """A quantity in billionths of its unit, the finest there is; up to 2**63 whole units.
-
-    Raises ValueError.
-    """
-    value = parse_quantity(text)
-    if value.adjusted() >= _MOST_DIGITS:
-        return _MOST_BILLIONTHS if value > 0 else -_MOST_BILLIONTHS
-    with localcontext(_exact(text)):
-        return min(int(value.scaleb(9)), _MOST_BILLIONTHS)
 
 
 def stored_billionths(text: str) -> int:

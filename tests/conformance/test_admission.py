@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.kubernetes.quantity import parse_quantity
+from extender.kubernetes.quantity import billionths
 from extender.model.objects import RuntimeClass
 from tests.reviews import Response, Webhook, response_of, runtime_class
 from tests.vectors_file import RECORDED, recorded, vectors
@@ -58,9 +58,7 @@ def test_pods_are_admitted_as_by_the_plugin(case: Case) -> None:
         assert (spec.get(name) or None) == (wanted.get(name) or None)
     overhead, wanted_overhead = spec.get("overhead") or {}, wanted.get("overhead") or {}
     assert overhead.keys() == wanted_overhead.keys()
-    assert all(
-        parse_quantity(overhead[name]) == parse_quantity(wanted_overhead[name]) for name in overhead
-    )
+    assert all(billionths(overhead[name]) == billionths(wanted_overhead[name]) for name in overhead)
 
 
 @pytest.fixture(scope="module")

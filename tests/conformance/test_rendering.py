@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from extender.kubernetes.quantity import parse_quantity
+from extender.kubernetes.quantity import billionths
 from tests.conformance.test_admission import ADMITTED, REFUSED
 from tests.processes import run
 from tests.vectors_file import RECORDED
@@ -39,7 +39,7 @@ def of_class(spec: Json) -> Json:
     return {
         "nodeSelector": spec.get("nodeSelector") or {},
         "tolerations": tolerations,
-        "overhead": {name: parse_quantity(amount) for name, amount in overhead.items()},
+        "overhead": {name: billionths(amount) for name, amount in overhead.items()},
     }
 
 

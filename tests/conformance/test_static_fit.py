@@ -46,7 +46,7 @@ def test_random_pods_ask_for_and_lack_what_kube_scheduler_says() -> None:
     assert min(refused, fits) > len(CASES) / 4, "the cases do not show both"
 
 
-@pytest.mark.parametrize("amount", ["1e999999999", "9" * 30, "1" + "0" * 5000])
+@pytest.mark.parametrize("amount", ["1e999999999", "9" * 30, "1" + "0" * 500])
 def test_an_amount_beyond_all_nodes_is_lacking_at_once(amount: str) -> None:
     spec = {"containers": [{"resources": {"requests": {"memory": amount}}}] * 100}
     assert [each.resource for each in _lacking(spec, {"memory": "1Ei"})] == ["memory"]

@@ -2,14 +2,13 @@
 
 import copy
 from collections.abc import Iterator
-from decimal import ROUND_CEILING
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.admission.merging import Merge, covers
-from extender.kubernetes.quantity import parse_quantity
+from extender.kubernetes.quantity import billionths
 from extender.model.objects import MARK
 from extender.model.pod_needs import Toleration
 from tests.reviews import Webhook
@@ -144,8 +143,7 @@ def rounded(overhead: dict[str, str]) -> dict[str, str]:
     """As kube-apiserver's defaulting leaves a pod's overhead: nothing finer than 1m."""
     found = {}
     for name, text in overhead.items():
-        thousandths = parse_quantity((text or "0").strip()) * 1000
-        found[name] = f"{thousandths.to_integral_value(ROUND_CEILING).normalize():f}m"
+        found[name] = f"{-(-billionths((text or '0').strip()) // 10**6)}m"
     return found
 
 

@@ -18,7 +18,7 @@ from extender.explain.own_checks import Question
 from extender.kubernetes.class_annotations import FEATURES, ISOLATION_LEVELS
 from extender.kubernetes.explained_pods import explained_pod
 from extender.kubernetes.namespaces import ALLOWED_ANNOTATION, rules_of
-from extender.kubernetes.quantity import parse_quantity
+from extender.kubernetes.quantity import billionths
 from extender.model.objects import Node, Pod, RuntimeClass, SelectorTerm, Taint
 from extender.model.pod_needs import Toleration
 from extender.rules.node_checks import Policy
@@ -247,7 +247,7 @@ def test_the_class_chosen_passes_explain_and_isolates_at_least_as_well_as_is_ask
         assert each.nodes == (feasible if each.fits else 0)
         assert bool(each.reason) is not each.fits
         overhead = runtime_class.overhead
-        amounts = [parse_quantity(overhead.get(name, "0")) for name in ("memory", "cpu")]
+        amounts = [billionths(overhead.get(name, "0")) for name in ("memory", "cpu")]
         if each.fits:
             keys.append((-each.nodes, *amounts, runtime_class.name))
     assert keys == sorted(keys)
