@@ -181,7 +181,7 @@ class Requeue:
         pods = woken(self._refused.pods(), changes, self._store.snapshot, self._policy)
         rest = min(_REST * (self._clock() - began), _LONGEST_REST_SECONDS)
         rests_until = self._clock() + rest
-        self._patch_all([pod.key for pod in pods])
+        self._patch_all(map(key_of, pods))
         self._stopping.wait(max(0.0, rests_until - self._clock()))
 
     def _patch_all(self, keys: Iterable[str]) -> None:

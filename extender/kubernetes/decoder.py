@@ -124,8 +124,6 @@ class ObjectMeta(Struct, rename="camel"):
 
 
 class Owner(Struct):
-    """One of metadata.ownerReferences."""
-
     kind: str | None = None
     controller: bool | None = None
     uid: str | None = None

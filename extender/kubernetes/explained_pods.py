@@ -3,7 +3,6 @@
 Also the words of class_annotations.FEATURES for what a pod uses and not every runtime can give.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -67,6 +66,7 @@ def explained_pod(raw: bytes | Raw, place: str = "Pod") -> Pod:
     read = decode(raw, RawPod, place)
     spec = read.spec or RawPodSpec()
     containers = containers_of(spec, place)
+    uses = uses_of(read, containers, place)
     return replace(
         pod_of(read, place),
         node_affinity=required_terms_of(spec.affinity, place),
@@ -74,9 +74,9 @@ def explained_pod(raw: bytes | Raw, place: str = "Pod") -> Pod:
         state=_state_of(read, spec, place),
         sets_host_users=spec.host_users is not None,
         declared_needs=frozenset(_declared_needs(spec, containers, place)),
-        is_marked=any(map(_asks_for_mark, (*containers.regular, *containers.init))),
+        is_marked=f"{RESOURCE}{MARK}" in uses,
         resources=resources_of(spec, containers, place),
-        uses=uses_of(read, containers, place),
+        uses=uses,
     )
 
 
@@ -114,14 +114,6 @@ def _declared_needs(spec: RawPodSpec, containers: Containers, place: str) -> Ite
     for each in containers.all():
         if any(mount and mount.bind_mount_options for mount in each.volume_mounts or ()):
             yield BIND_MOUNT_OPTIONS
-
-
-def _asks_for_mark(container: RawContainer) -> bool:
-    """As hasManagedResources of pkg/scheduler/extender.go, v1.36.2."""
-    resources = container.resources
-    return resources is not None and (
-        MARK in (resources.requests or ()) or MARK in (resources.limits or ())
-    )
 
 
 def required_terms_of(affinity: Raw, place: str = "Pod") -> tuple[SelectorTerm, ...] | None:
@@ -238,16 +230,10 @@ def _asked(resources: RawResources | None) -> Iterator[str]:
         yield from (name for name, amount in (amounts or {}).items() if _is_something(amount))
 
 
-#: A digit other than 0 before any exponent: more than none, whatever follows.
-_SOMETHING: Final = re.compile(r"[^eE]*[1-9]")
-
-
 def _is_something(amount: str | int | float | None) -> bool:
     if amount is None:
         return False
-    text = str(amount)
     try:
-        # The regular expression decides nearly all; parsing a quantity takes ten times as long.
-        return _SOMETHING.match(text) is not None or billionths(text) != 0
+        return billionths(str(amount)) != 0
     except ValueError:
         return True

@@ -56,6 +56,7 @@ class RawPodSpec(Struct, rename="camel"):
     preemption_policy: Raw = NULL
     volumes: Raw = NULL
     resource_claims: Raw = NULL
+    fqdn: Raw = field(default=NULL, name="setHostnameAsFQDN")
 
 
 class RawPod(Struct):

@@ -6,7 +6,6 @@ digit ("m", ".") as zero; here they are refused.
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final
 
 from extender.model.reasons import shown
@@ -64,15 +63,6 @@ def _stored_or_text(text: str) -> int | str:
 
 def stored_billionths(text: str) -> int:
     """A pod's or node's amount as kube-apiserver stores it (`same_amounts`). Raises ValueError."""
-    return _remembered(text) if len(text) <= _SHORT else _remembered.__wrapped__(text)
-
-
-#: The length of texts that are remembered; a stranger's may have a megabyte.
-_SHORT: Final = 32
-
-
-@lru_cache(4096)
-def _remembered(text: str) -> int:
     amount = billionths(text)
     return (amount // 10**6 if amount < 0 else -(-amount // 10**6)) * 10**6
 

@@ -81,7 +81,7 @@ def seconds_of(text: str | None) -> float | None:
 _FEATURES: Final = frozenset(
     {
         *("hostNetwork", "hostPID", "hostIPC", "hostPorts", "sysctls", "seLinux", "privileged"),
-        *("blockDevices", "hostPath", "imageVolumes", "podLevelResources"),
+        *("blockDevices", "hostPath", "imageVolumes", "podLevelResources", "deviceClaims"),
     }
 )
 
@@ -106,19 +106,8 @@ _LEAST: Final = {"memory": 64 * 2**20 * 10**9, "cpu": 10**9 // 10}
 _KEPT: Final = ("kube-root-ca.crt", "openshift-service-ca.crt")
 
 
-class _Rest(Struct, rename="camel"):
-    """What RawPodSpec leaves out."""
-
-    is_named_fully: bool | None = field(default=None, name="setHostnameAsFQDN")
-    resource_claims: list[Raw] | None = None
-
-
-class _WholePod(Struct):
-    spec: _Rest | None = None
-
-
 def _own_fault(raw: Raw) -> bool:
-    pod, rest = decode(raw, RawPod, "Pod"), decode(raw, _WholePod, "Pod").spec or _Rest()
+    pod = decode(raw, RawPod, "Pod")
     spec = pod.spec or RawPodSpec()
     annotations = (pod.metadata or NO_METADATA).read_annotations("Pod.metadata")
     containers = containers_of(spec)
@@ -126,7 +115,7 @@ def _own_fault(raw: Raw) -> bool:
     volumes = nullable(spec.volumes, list[dict[str, Any] | None], "Pod.spec.volumes") or ()
     return (
         spec.host_users is not None
-        or bool(rest.is_named_fully or rest.resource_claims)
+        or bool(nullable(spec.fqdn, bool, "Pod.spec.setHostnameAsFQDN"))
         or not all(key.startswith(_ANNOTATIONS) for key in annotations)
         or may_have(spec.security_context, b"windowsOptions")
         or bool(uses & _FEATURES)
@@ -138,10 +127,8 @@ def _own_fault(raw: Raw) -> bool:
 
 def _limits(containers: Containers) -> Iterator[tuple[str, int]]:
     """The pod's limits: the kubelet sets one where each container has one."""
-    resources = [each.resources for each in containers.regular]
-    amounts = [
-        amounts_of(each.limits if each else None, "Pod.spec.containers") for each in resources
-    ]
+    limits = (each.resources.limits if each.resources else None for each in containers.regular)
+    amounts = [amounts_of(each, "Pod.spec.containers") for each in limits]
     for name in _LEAST:
         if amounts and all(name in each for each in amounts):
             yield name, sum(each[name] for each in amounts)

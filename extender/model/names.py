@@ -34,9 +34,7 @@ UNKNOWN: Final = ShapeId(0)
 
 SEPARATOR: Final = b'","'
 
-_BYTE_VALUES: Final = 256
-
-_IS_FIRST: Final = bytes([1]).ljust(_BYTE_VALUES, b"\0")
+_IS_FIRST: Final = bytes([1]).ljust(256, b"\0")
 
 #: Bytes of each name's end in `ends`.
 _END_SIZE: Final = 4
@@ -178,8 +176,8 @@ class NodeIndex(dict[bytes, ShapeId]):
         if self._table is not None and run.ends is not None:
             return self._table.translate(run.buffer, run.start, run.ends, codes)
         ids = self.numbers(run.names)
-        if len(codes) <= _BYTE_VALUES:
-            return bytes(ids).translate(codes.ljust(_BYTE_VALUES, b"\0"))
+        if len(codes) <= 256:
+            return bytes(ids).translate(codes.ljust(256, b"\0"))
         return bytes(map(codes.__getitem__, ids))
 
     def numbers(self, names: Iterable[bytes]) -> Iterable[ShapeId]:

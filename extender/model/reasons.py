@@ -136,13 +136,9 @@ def selector_mismatch(runtime_class: str, missing: tuple[tuple[str, str], ...]) 
 
 
 def terms_mismatch(runtime_class: str, missing: Iterable[NodeRequirement]) -> Reason:
-    wanted = " and ".join(map(requirement_text, missing))
+    texts = (f"{each.key} {each.operator} {','.join(each.values)}".rstrip() for each in missing)
+    wanted = " and ".join(map(shown, texts))
     return _mismatch(Code.SELECTOR, runtime_class, f"nodeSelector {wanted}")
-
-
-def requirement_text(requirement: NodeRequirement) -> str:
-    key, operator, values, _ = requirement
-    return shown(f"{key} {operator} {','.join(values)}".rstrip())
 
 
 def none_of_terms(runtime_class: str, count: int) -> Reason:

@@ -18,7 +18,7 @@ from extender.rules.class_nodes import verdicts_of_class
 from extender.rules.pools import Pool, pools_of
 from extender.rules.snapshot import NodeTable, Snapshot
 from extender.rules.verdicts import Shapes, Verdicts
-from extender.verbs.outcomes import RefusedPod
+from extender.verbs.outcomes import RefusedPod, key_of
 from extender.verbs.service import Service
 
 #: Rows and columns of the page: a table that a person can read, of less than 200 KB.
@@ -173,7 +173,7 @@ class OverviewPage:
         return [*pods, *sorted(unasked, key=lambda each: not each.is_wrong)]
 
     def _refused(self, name: str, pod: RefusedPod) -> Wait:
-        reasons = self._service.refused.reasons(pod.key)
+        reasons = self._service.refused.reasons(key_of(pod))
         why = ", ".join(f"{count} {text}" for count, text in reasons)
         asked = ago(self._service.refused.now() - pod.at)
         return Wait(name, pod.runtime_class, asked, why or "no node passed", True)

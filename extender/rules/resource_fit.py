@@ -80,16 +80,16 @@ def request_of(resources: PodResources, overhead: Amounts | None = None) -> Requ
     """
     total = Counter[str]()
     for amounts in resources.containers:
-        _add(total, amounts)
+        total.update(amounts)
     sidecars, needed = Counter[str](), dict[str, int]()
     for amounts, restarts in resources.init_containers:
         if restarts:
-            _add(total, amounts)
-            _add(sidecars, amounts)
-            running: Mapping[str, int] = sidecars
+            total.update(amounts)
+            sidecars.update(amounts)
+            running = sidecars
         else:
             running = sidecars.copy()
-            _add(running, amounts)
+            running.update(amounts)
         for name, value in running.items():
             needed[name] = max(needed.get(name, 0), value)
     for name, value in needed.items():
@@ -98,14 +98,8 @@ def request_of(resources: PodResources, overhead: Amounts | None = None) -> Requ
         if name in _POD_LEVEL or name.startswith(HUGE_PAGES_PREFIX):
             total[name] = value
     overhead = resources.overhead if overhead is None else overhead
-    _add(total, overhead)
+    total.update(overhead)
     return Request(counted(total), counted(overhead))
-
-
-def _add(total: Counter[str], amounts: Amounts) -> None:
-    # Not Counter.update, which is slower, nor +, which drops amounts that are not positive.
-    for name, value in amounts.items():
-        total[name] += value
 
 
 def counted(amounts: Amounts) -> Amounts:

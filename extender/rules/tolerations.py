@@ -33,15 +33,14 @@ class TolerationSet:
     tolerates nothing.
     """
 
-    __slots__ = ("_above", "_below", "_equal", "_exists")
+    __slots__ = ("_compared", "_equal", "_exists")
 
     def __init__(
         self, tolerations: Iterable[Toleration], *, comparison_operators: bool = False
     ) -> None:
         self._exists: set[tuple[str, str]] = set()
         self._equal: set[tuple[str, str, str]] = set()
-        self._above: dict[tuple[str, str], int] = {}
-        self._below: dict[tuple[str, str], int] = {}
+        self._compared: list[tuple[tuple[str, str], str, int]] = []
         for toleration in tolerations:
             self._add(toleration, comparison_operators)
 
@@ -53,27 +52,18 @@ class TolerationSet:
             self._equal.add((*scope, toleration.value))
         elif comparison_operators and toleration.operator in ("Gt", "Lt"):
             bound = _canonical_int64(toleration.value)
-            # Of several bounds for one scope the most tolerant counts.
-            if bound is not None and toleration.operator == "Gt":
-                self._above[scope] = min(bound, self._above.get(scope, bound))
-            elif bound is not None:
-                self._below[scope] = max(bound, self._below.get(scope, bound))
+            if bound is not None:
+                self._compared.append((scope, toleration.operator, bound))
 
     def tolerates(self, taint: Taint) -> bool:
         scopes = ((taint.key, taint.effect), (taint.key, ""), ("", taint.effect), ("", ""))
         for scope in scopes:
             if scope in self._exists or (*scope, taint.value) in self._equal:
                 return True
-        return bool(self._above or self._below) and self._compares(taint, scopes)
-
-    def _compares(self, taint: Taint, scopes: Iterable[tuple[str, str]]) -> bool:
-        value = _canonical_int64(taint.value)
-        if value is None:
-            return False
-        return any(
-            (scope in self._above and value > self._above[scope])
-            or (scope in self._below and value < self._below[scope])
-            for scope in scopes
+        value = _canonical_int64(taint.value) if self._compared else None
+        return value is not None and any(
+            scope in scopes and (value > bound if operator == "Gt" else value < bound)
+            for scope, operator, bound in self._compared
         )
 
 

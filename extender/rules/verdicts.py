@@ -15,8 +15,6 @@ from extender.rules.node_shape import Shape
 
 T = TypeVar("T")
 
-_BYTE_VALUES: Final = 256
-
 #: Verdict tables kept per set of shapes, one per RuntimeClass and kind of tolerations. A table is a
 #: byte per shape, or 8 where it has more than 256 reasons: 1,024 tables of 5,000 shapes are 5 MB.
 MAX_TABLES: Final = 1024
@@ -40,7 +38,7 @@ class Verdicts(NamedTuple):
 
     @classmethod
     def of(cls, codes: Sequence[int], reasons: tuple[Reason | None, ...]) -> "Verdicts":
-        return cls(bytes(codes) if len(reasons) <= _BYTE_VALUES else codes, reasons)
+        return cls(bytes(codes) if len(reasons) <= 256 else codes, reasons)
 
     @classmethod
     def uniform(cls, count: int, reason: Reason | None) -> "Verdicts":
@@ -64,7 +62,7 @@ class Verdicts(NamedTuple):
         if len(wanted) == len(self.reasons):
             return items
         if isinstance(self.codes, bytes):
-            mask = bytes(code in wanted for code in range(_BYTE_VALUES))
+            mask = bytes(code in wanted for code in range(256))
             return list(compress(items, self.codes.translate(mask)))
         return list(compress(items, map(wanted.__contains__, self.codes)))
 
@@ -73,7 +71,7 @@ class Verdicts(NamedTuple):
         """1 for each node that passes, 0 for each other one."""
         if isinstance(self.codes, bytes):
             mask = bytes(reason is None for reason in self.reasons)
-            return self.codes.translate(mask.ljust(_BYTE_VALUES, b"\0"))
+            return self.codes.translate(mask.ljust(256, b"\0"))
         return bytes(self.reasons[code] is None for code in self.codes)
 
     def with_passing(self, places: Sequence[int]) -> "Verdicts":

@@ -132,7 +132,10 @@ class FilterVerb:
         """
         service = self._service
         tried_before = service.refused.refuse(pod)
-        newer = self._newer(pod, judged, result, tried_before)
+        if result.depends_on_nodes and service.node_events is not None:
+            newer = service.node_events(judged, tried_before=tried_before)
+        else:
+            newer = self._newer(judged)
         async with aclosing(newer):
             async for snapshot in newer:
                 runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
@@ -147,18 +150,10 @@ class FilterVerb:
                     break
         return result
 
-    async def _newer(
-        self, pod: Pod, judged: Snapshot, result: FilterResult, tried_before: bool
-    ) -> AsyncGenerator[Snapshot, None]:
-        """Newer snapshots; they are waited for only where a node could make a difference."""
-        service = self._service
-        if result.depends_on_nodes and service.node_events is not None:
-            events = service.node_events(judged, tried_before=tried_before)
-            async with aclosing(events):
-                async for snapshot in events:
-                    yield snapshot
-        elif service.source.snapshot is not judged:
-            yield service.source.snapshot
+    async def _newer(self, judged: Snapshot) -> AsyncGenerator[Snapshot, None]:
+        """The snapshot if it is newer; no node that is waited for would make a difference."""
+        if self._service.source.snapshot is not judged:
+            yield self._service.source.snapshot
 
     def _note(self, pod: Pod, result: FilterResult) -> None:
         """Count refusals, and remember a pod without a node; one that is bound has its node."""

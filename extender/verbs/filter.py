@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import orjson
@@ -148,7 +149,7 @@ def match_nodes(
     runtime_class: RuntimeClass | None,
     nodes: Sequence[Node],
     policy: Policy,
-    suspects: Mapping[bytes, frozenset[Suspect]] | None = None,
+    suspects: Mapping[bytes, frozenset[Suspect]] = MappingProxyType({}),
 ) -> Verdicts:
     """Judge nodes as the request describes them; of the snapshot only its suspects are used."""
     if pod.is_unconstrained:
@@ -162,7 +163,7 @@ def match_nodes(
 
     codes = wanted.judge(nodes, code_of)
     for place, node in enumerate(nodes) if suspects else ():
-        there = (suspects or {}).get(node.name.encode())
+        there = suspects.get(node.name.encode())
         if there:
             codes[place] = code_of(replace(wanted.shape_of(node), suspects=there))
     verdicts = Verdicts.of(codes, tuple(number))
@@ -175,8 +176,6 @@ PASSES: Final = 0
 
 #: Reasons that do not depend on the nodes.
 _DECIDED_WITHOUT_NODES: Final = frozenset({Code.NOT_FOUND, Code.CONFLICT, Code.UNSUPPORTED})
-
-_BYTE_VALUES: Final = 256
 
 
 class FilterResult(NamedTuple):
@@ -209,12 +208,12 @@ class FilterResult(NamedTuple):
 def sort_nodes(verdicts: Verdicts) -> FilterResult:
     refusals = group_refusals(verdicts)
     codes = verdicts.codes
-    group_of = bytearray(max(len(verdicts.reasons), _BYTE_VALUES))
+    group_of = bytearray(max(len(verdicts.reasons), 256))
     for number, group in enumerate(refusals.groups, PASSES + 1):
         for code in group.codes:
             group_of[code] = number
     if isinstance(codes, bytes):
-        groups = codes.translate(group_of[:_BYTE_VALUES])
+        groups = codes.translate(group_of[:256])
     else:
         groups = bytes(map(group_of.__getitem__, codes))
     sizes = [group.size for group in refusals.groups]

@@ -103,11 +103,9 @@ class Metrics:
         self._watch_events.labels(kind, type).inc()
 
     def restart(self, kind: str, reason: str) -> None:
-        """Count the end of a watch."""
         self._watch_restarts.labels(kind, reason).inc()
 
     def of_verb(self, verb: str) -> VerbCounts:
-        """The counts of a verb whose requests are about nodes."""
         return VerbCounts(*self._counts(verb), self._nodes.labels(verb))
 
     def of_review(self, operation: str) -> VerbCounts:

@@ -99,10 +99,6 @@ class RefusedPod:
     at: float
     needs: PodNeeds | None = None
 
-    @property
-    def key(self) -> str:
-        return key_of(self)
-
 
 def key_of(pod: Pod | RefusedPod) -> str:
     return pod.uid or f"{pod.namespace}/{pod.name}"

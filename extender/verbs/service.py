@@ -15,7 +15,7 @@ from collections.abc import (
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from extender.http.health import Health
 from extender.kubernetes.namespaces import NamespaceRules
@@ -70,40 +70,23 @@ class Turn:
 #: Threads that wait for the API server, which is asked about ten classes at most at a time.
 _LOOKUP_THREADS: Final = 10
 
-#: Finds a pod by its namespace and name, with its affinity and overhead; None when there is none.
-#: Raises UndecidedError when the API server does not answer.
-PodLookup = Callable[[str, str], Pod | None]
-
-
-#: Finds a node with all its taints; None where there is none, or it is not known.
-NodeLookup = Callable[[str], Node | None]
-
-
-#: Reads the pods of a text that was pasted into a form, YAML or JSON: one at least, by the names of
-#: the objects that hold them. Answers warnings about the text too. Raises BadRequestError.
-PodReader = Callable[[bytes], tuple[Mapping[str, Pod], Sequence[str]]]
-
-
-class NodeEvents(Protocol):
-    """Snapshots newer than the one judged, as they come, until waiting is not worth it.
-
-    tried_before: the pod was refused before, so an event made kube-scheduler try it again.
-    """
-
-    def __call__(
-        self, judged: Snapshot, *, tried_before: bool
-    ) -> AsyncGenerator[Snapshot, None]: ...
+#: (judged, tried_before=): snapshots newer than the one judged, as they come, until waiting is not
+#: worth it. tried_before: the pod was refused before, so an event made kube-scheduler try it again.
+NodeEvents = Callable[..., AsyncGenerator[Snapshot, None]]
 
 
 @dataclass(frozen=True)
 class Service:
     """Everything a route may use, made once by the server.
 
-    known_pods returns the NAMESPACE/NAME of each pod in the manifests, to suggest one for a
-    misspelt name. rules_of_namespace and kubernetes_version, which ask the API server, answer None
-    where they are not known, waiting_pods where pods are not followed. node_events is None with
-    manifests. pages: whether browsers get pages; pool_labels are the keys of --pool-label. origin
-    and age: where the state comes from, and the seconds since it was known to be new.
+    find_pod finds a pod by its namespace and name, with its affinity and overhead, find_node a node
+    with all its taints. read_pods reads a text that was pasted into a form: its pods by the names
+    of the objects that hold them, and warnings; it raises BadRequestError. known_pods returns the
+    NAMESPACE/NAME of each pod in the manifests, to suggest one for a misspelt name.
+    rules_of_namespace and kubernetes_version, which ask the API server, answer None where they are
+    not known, waiting_pods where pods are not followed. node_events is None with manifests. pages:
+    whether browsers get pages; pool_labels are the keys of --pool-label. origin and age: where the
+    state comes from, and the seconds since it was known to be new.
     """
 
     source: SnapshotSource
@@ -113,8 +96,8 @@ class Service:
     policy: Policy = field(default_factory=Policy)
     reasons: Reasons = Reasons.ALWAYS
     lookup: RuntimeClassLookup = no_lookup
-    find_pod: PodLookup = lambda namespace, name: None
-    find_node: NodeLookup = lambda name: None
+    find_pod: Callable[[str, str], Pod | None] = lambda namespace, name: None
+    find_node: Callable[[str], Node | None] = lambda name: None
     known_pods: Callable[[], Collection[str]] = lambda: ()
     rules_of_namespace: Callable[[str], NamespaceRules | None] = lambda _: None
     kubernetes_version: Callable[[], Version | None] = lambda: None
@@ -122,7 +105,7 @@ class Service:
     pods_beside: PodsBeside = lambda _: ()
     node_events: NodeEvents | None = None
     serve_metrics: bool = True
-    read_pods: PodReader = lambda _: ({}, ())
+    read_pods: Callable[[bytes], tuple[Mapping[str, Pod], Sequence[str]]] = lambda _: ({}, ())
     pages: bool = True
     origin: str = ""
     age: Callable[[], float] = lambda: 0.0
