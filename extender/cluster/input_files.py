@@ -107,10 +107,7 @@ def manifest_files(paths: Iterable[str]) -> list[Path]:
 
 def signatures(paths: Iterable[str]) -> tuple[Signature, ...]:
     """A value that differs once any of the files has changed. Raises ManifestError."""
-    found = []
-    for file in manifest_files(paths):
-        try:
-            found.append(signature_of(file))
-        except OSError as error:
-            raise ManifestError(f"{file}: {error.strerror}") from None
-    return tuple(found)
+    try:
+        return tuple(map(signature_of, manifest_files(paths)))
+    except OSError as error:
+        raise ManifestError(f"{error.filename}: {error.strerror}") from None

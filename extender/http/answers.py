@@ -23,12 +23,11 @@ TEXT: Final = b"text/plain; charset=utf-8"
 
 
 class Refusal(Exception):  # noqa: N818 - a malformed or too large request, not a fault of ours
-    """The request can't be accepted; `message` is the line in the answer."""
+    """The request can't be accepted; its text is the line in the answer."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
         self.status = status
-        self.message = message
 
 
 class Request(Struct):
@@ -100,7 +99,7 @@ _STATUSES: Final = (
 def answer_of(error: Exception) -> Answer:
     """The answer to a request that ended in an error; unexpected errors are logged."""
     if isinstance(error, Refusal):
-        return error_answer(error.status, error.message)
+        return error_answer(error.status, str(error))
     for kind, status in _STATUSES:
         if isinstance(error, kind):
             return error_answer(status, str(error))
