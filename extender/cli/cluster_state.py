@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
-from extender.cli.commands import source_of
+from extender.cli.commands import check_source
 from extender.cli.flags import Flags
 from extender.cli.streams import warn
 from extender.cluster.api.config import ClusterConfig, ConfigError
@@ -76,11 +76,11 @@ def load_cluster(
     uses, subjects: the inventory's pods and workloads, or its subjects, are read too. brought:
     classes and nodes that replace those with the same name.
     """
-    source = source_of(flags)
+    check_source(flags)
     loaded = Manifests(uses=Uses() if uses else None, subjects={} if subjects else None)
     inventory: Inventory
-    if source.manifests:
-        load_manifests(source.manifests, loaded, pipes=True)
+    if flags.manifests:
+        load_manifests(flags.manifests, loaded, pipes=True)
         if loaded.is_empty:
             raise UsageError(loaded.warnings[-1])
         inventory, namespace = ManifestInventory(loaded), "default"

@@ -1,7 +1,6 @@
 """The commands, and the flags that several of them share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import click
@@ -47,24 +46,6 @@ def program(name: str) -> Program:
     return Program(name, (PLUGIN_COMMANDS if name == PLUGIN else COMMANDS).values())
 
 
-@dataclass(frozen=True, slots=True)
-class SourceOptions:
-    """Without any, the cluster is found as kubectl finds it. Raises UsageError if they conflict.
-
-    uses: the pods and workloads that use the RuntimeClasses are read too, for --watch-pods.
-    """
-
-    manifests: tuple[str, ...] = ()
-    kubeconfig: str | None = None
-    context: str | None = None
-    watch_list: bool = True
-    uses: bool = False
-
-    def __post_init__(self) -> None:
-        if self.manifests and (self.kubeconfig or self.context):
-            raise UsageError("--manifests can't be used with --kubeconfig or --context")
-
-
 def source_flags() -> list[Flag]:
     """Where the state of the cluster comes from."""
     return [
@@ -85,9 +66,10 @@ def source_flags() -> list[Flag]:
     ]
 
 
-def source_of(flags: Flags) -> SourceOptions:
-    """Raises UsageError when they exclude each other."""
-    return SourceOptions(tuple(flags.manifests), flags.kubeconfig, flags.context, flags.watch_list)
+def check_source(flags: Flags) -> None:
+    """Raises UsageError for flags that exclude each other."""
+    if flags.manifests and (flags.kubeconfig or flags.context):
+        raise UsageError("--manifests can't be used with --kubeconfig or --context")
 
 
 def reading_flags(*formats: str) -> list[Flag]:

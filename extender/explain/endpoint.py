@@ -20,7 +20,7 @@ from extender.model.errors import BadRequestError, not_synced
 from extender.model.names import NameRun
 from extender.model.objects import Pod
 from extender.model.reasons import listed, shown
-from extender.model.similar import did_you_mean, similar
+from extender.model.similar import did_you_mean
 from extender.rules.node_shape import Wanted
 from extender.rules.pools import described_nodes, nodes_of
 from extender.rules.resource_fit import IncomingPod
@@ -91,8 +91,7 @@ def answer(document: Document, text: Callable[[Document, Screen], str]) -> Respo
 
 
 def not_found(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
-    found = similar(name, known)
-    return NotFoundError(f'{kind} "{shown(name)}" not found{did_you_mean(name, found)}', found)
+    return NotFoundError(f'{kind} "{shown(name)}" not found{did_you_mean(name, known)}')
 
 
 def synced(service: Service) -> Snapshot:

@@ -18,15 +18,15 @@ _ALIKE: Final = 0.65
 _COMPARED: Final = 400
 
 
-def similar(asked: str, known: Iterable[str], likeness: float = _ALIKE) -> Sequence[str]:
-    """The known names that are like the asked one, best first; likeness 1 is the same name."""
+def similar(asked: str, known: Iterable[str]) -> Sequence[str]:
+    """The known names that are like the asked one, best first."""
     if len(asked) > MAX_QUOTED:
         return ()
     names = sorted(known)
     if len(names) > _COMPARED:
         place = bisect(names, asked)
         names = names[max(0, place - _COMPARED // 2) : place + _COMPARED // 2]
-    return get_close_matches(asked, names, _TOLD, likeness)
+    return get_close_matches(asked, names, _TOLD, _ALIKE)
 
 
 def most_similar(asked: str, known: Iterable[str]) -> str:
@@ -34,7 +34,7 @@ def most_similar(asked: str, known: Iterable[str]) -> str:
     return next(iter(similar(asked, known)), "")
 
 
-def did_you_mean(asked: str, known: Iterable[str], likeness: float = _ALIKE) -> str:
+def did_you_mean(asked: str, known: Iterable[str]) -> str:
     """The end of a sentence that suggests similar names; empty without any."""
-    names = [f'"{shown(name)}"' for name in similar(asked, known, likeness)]
+    names = [f'"{shown(name)}"' for name in similar(asked, known)]
     return f"; did you mean {' or '.join(names)}?" if names else ""

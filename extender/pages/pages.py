@@ -15,7 +15,7 @@ from werkzeug.exceptions import HTTPException
 from extender import __version__
 from extender.explain.endpoint import ExplainArgs, ExplainEndpoint, synced
 from extender.explain.text import NOT_JUDGED
-from extender.http.answers import NotFoundError, Refusal, answer_of
+from extender.http.answers import Refusal, answer_of
 from extender.inventory.endpoint import InventoryEndpoint, class_named
 from extender.inventory.matching import class_nodes_document
 from extender.model.reasons import printable
@@ -213,23 +213,13 @@ def _either(view: Callable[..., Response], other: Callable[..., Any]) -> Callabl
         try:
             return view(**parts)
         except Exception as error:
-            similar = error.similar if isinstance(error, NotFoundError) else ()
             found = answer_of(error)
-            return _error_page(Response(b"".join(found.chunks), found.status), similar)
+            return _error_page(Response(b"".join(found.chunks), found.status))
 
     return answer
 
 
-#: By endpoint, the address of an object whose name follows.
-_PATHS: Final = {
-    "runtimeclass": "/runtimeclasses/",
-    "class_nodes": "/runtimeclasses/",
-    "node": "/nodes/",
-    "explain": "/explain?pod=",
-}
-
-
-def _error_page(answer: Response, similar: Sequence[str] = ()) -> Response:
+def _error_page(answer: Response) -> Response:
     """The page of an error that is JSON for others."""
     try:
         pasted = form_fields().get("pod", "") if request.method == "POST" else ""
@@ -241,8 +231,6 @@ def _error_page(answer: Response, similar: Sequence[str] = ()) -> Response:
         phrase=HTTPStatus(answer.status_code).phrase,
         message=orjson.loads(answer.data)["error"],
         about=request.endpoint,
-        path=_PATHS.get(request.endpoint or ""),
-        similar=similar,
         asked=request.args.get("pod"),
         pasted=pasted,
     )

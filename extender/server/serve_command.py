@@ -9,13 +9,7 @@ from typing import Final
 
 import click
 
-from extender.cli.commands import (
-    policy_flags,
-    policy_of,
-    pool_label_flag,
-    source_flags,
-    source_of,
-)
+from extender.cli.commands import policy_flags, policy_of, pool_label_flag, source_flags
 from extender.cli.flags import Command, Flags, boolean, choice, flag
 from extender.cluster.api.config import ClusterConfig
 from extender.cluster.distrust import Mode, SandboxFeed
@@ -49,8 +43,7 @@ from extender.verbs.service import Service
 def _serve(_: str, flags: Flags) -> int:
     if flags.manifests and flags.requeue_pods:
         raise UsageError("--requeue-pods needs a cluster: it can't be used with --manifests")
-    source = replace(source_of(flags), uses=flags.watch_pods)
-    return starting.run(flags, source, partial(_start, flags))
+    return starting.run(flags, partial(_start, flags), flags.watch_pods)
 
 
 def _start(flags: Flags, preloaded: starting.Preloaded) -> Running:

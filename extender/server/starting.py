@@ -15,7 +15,7 @@ from typing import Final
 
 import click
 
-from extender.cli.commands import SourceOptions
+from extender.cli.commands import check_source
 from extender.cli.flags import Flag, Flags, choice, flag
 from extender.cli.streams import say
 from extender.cluster.api.config import ClusterConfig
@@ -152,24 +152,24 @@ def announce(listener: socket.socket, tls: bool) -> tuple[str, str]:
     return url, f"{url} and all other addresses" if host in _LOOPBACK else url
 
 
-def _preload(source: SourceOptions) -> Preloaded:
+def _preload(flags: Flags, uses: bool) -> Preloaded:
     """Raises UsageError."""
-    if source.manifests:
-        loaded = Manifests(uses=Uses() if source.uses else None)
-        return signatures(source.manifests), load_manifests(source.manifests, loaded)
-    return ClusterConfig(source.kubeconfig, source.context)
+    check_source(flags)
+    if flags.manifests:
+        loaded = Manifests(uses=Uses() if uses else None)
+        return signatures(flags.manifests), load_manifests(flags.manifests, loaded)
+    return ClusterConfig(flags.kubeconfig, flags.context)
 
 
-def run(
-    flags: Flags,
-    source: SourceOptions,
-    start: Callable[[Preloaded], Running],
-) -> int:
-    """Run until a signal ends it; start is called in the worker. Raises UsageError."""
+def run(flags: Flags, start: Callable[[Preloaded], Running], uses: bool = False) -> int:
+    """Run until a signal ends it; start is called in the worker. Raises UsageError.
+
+    uses: the pods and workloads of manifests are read too.
+    """
     logs.configure(flags.log_format, flags.verbose)
     tls = _tls_of(flags)
     # For the first worker; a worker that replaces it reads again.
-    loaded = [_preload(source)]
+    loaded = [_preload(flags, uses)]
     os.register_at_fork(after_in_parent=loaded.clear)
     listener = listen_on(flags.bind, "--bind", tls=bool(tls))
     ops_listener = listen_on(flags.ops_bind, "--ops-bind") if flags.ops_bind else None
@@ -192,7 +192,7 @@ def run(
             say(*[f"  {line}"] if line else [])
 
     def start_in_worker() -> Running:
-        preloaded = loaded.pop() if loaded else _preload(source)
+        preloaded = loaded.pop() if loaded else _preload(flags, uses)
         running = start(preloaded)
         return running._replace(ops_listener=ops_listener, tls=tls)
 

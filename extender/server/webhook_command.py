@@ -8,7 +8,7 @@ from extender.admission.endpoint import DEFAULT_MAX_REVIEW_BYTES, WebhookService
 from extender.admission.merging import Merge
 from extender.admission.render_command import merging_flags
 from extender.admission.review import Reviewer, RulesOfNamespaces, Unsupported
-from extender.cli.commands import source_flags, source_of
+from extender.cli.commands import source_flags
 from extender.cli.flags import Command, Flags, boolean, choice
 from extender.cluster.api.config import ClusterConfig
 from extender.cluster.following_manifests import ManifestFollower
@@ -31,7 +31,7 @@ def _webhook(_: str, flags: Flags) -> int:
             f"--bind {flags.bind} needs --tls-cert-file and --tls-private-key-file:"
             " only a loopback address may do without TLS"
         )
-    return starting.run(flags, source_of(flags), partial(_start, flags))
+    return starting.run(flags, partial(_start, flags))
 
 
 def _start(flags: Flags, preloaded: starting.Preloaded) -> Running:
