@@ -1,7 +1,6 @@
 """The pod that a command line names: by POD, by -f FILE, or by both."""
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,6 @@ from extender.kubernetes.workloads import KINDS
 from extender.model.errors import UsageError
 from extender.model.objects import Pod
 from extender.model.reasons import listed, shown
-from extender.model.similar import did_you_mean
 
 POD: Final = PODS.name
 
@@ -183,11 +181,6 @@ def _objects(filename: str, say: Callable[[str], None]) -> _Objects:
 def _pod_of_cluster(state: ClusterState, wanted: _Name) -> Pod:
     namespace = wanted.namespace or state.namespace
     pod = state.inventory.find_pod(namespace, wanted.name)
-    if pod is not None:
-        return pod
-    pods: Mapping[str, Pod] = {}
-    with suppress(UsageError):
-        pods = state.inventory.pending_pods()
-    names = [each.name for each in pods.values() if each.namespace == namespace]
-    near = did_you_mean(wanted.name, names)
-    raise UsageError(f"Pod {shown(f'{namespace}/{wanted.name}')} not found{near}")
+    if pod is None:
+        raise UsageError(f"Pod {shown(f'{namespace}/{wanted.name}')} not found")
+    return pod

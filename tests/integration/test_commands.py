@@ -26,7 +26,6 @@ from tests.fakes.apiserver import (
     kubeconfig,
     node,
     runtime_class,
-    status_document,
 )
 from tests.processes import ROOT, SAMPLES, called, run, running, serving
 from tests.terminals import on_a_terminal
@@ -280,19 +279,3 @@ def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8888", "ftp://x", "http://[::1", "http://x:99999"])
 def test_what_is_no_url_is_told(tmp_path: Path, url: str) -> None:
     assert "no URL" in probed(tmp_path, url)["what"]
-
-
-@pytest.mark.parametrize("may_list", [True, False], ids=["may list pods", "may not"])
-def test_a_pod_misspelt_of_a_cluster_is_told_its_neighbour_where_pods_may_be_listed(
-    cluster: FakeApiServer, config: str, may_list: bool
-) -> None:
-    missing = {"json": status_document(404, "NotFound", 'pods "wbe" not found'), "status": 404}
-    cluster.scripts["/api/v1/namespaces/ns/pods/wbe"] = deque([missing])
-    pods = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}}
-    listed = {"json": {**pods, "items": [pod_document("web", "kata")]}}
-    refused = {"json": status_document(403, "Forbidden", "pods is forbidden"), "status": 403}
-    cluster.scripts["/api/v1/pods"] = deque([listed if may_list else refused])
-    result = run("explain", "ns/wbe", "--kubeconfig", config)
-    assert result.returncode == 2
-    suggested = '; did you mean "web"?' if may_list else ""
-    assert result.stderr.endswith(f"Pod ns/wbe not found{suggested}\n")
