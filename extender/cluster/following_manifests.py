@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -83,10 +83,6 @@ class ManifestFollower:
     def age(self) -> float:
         """Seconds since the files were read."""
         return self._clock() - self._taken_at
-
-    def known_pods(self) -> Collection[str]:
-        """NAMESPACE/NAME of each pod."""
-        return self.manifests.pods.keys()
 
     def waiting_pods(self) -> WaitingPods:
         """Those that name a RuntimeClass and have no node."""

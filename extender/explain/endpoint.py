@@ -149,7 +149,7 @@ class ExplainEndpoint:
             pod = self._service.find_pod(namespace, name)
             rules = self._service.rules_of_namespace(namespace) if pod else None
         if pod is None:
-            raise not_found("Pod", text, self._service.known_pods())
+            raise not_found("Pod", text, ())
         return pod, rules
 
     def document(

@@ -107,7 +107,6 @@ def _start(flags: Flags, preloaded: starting.Preloaded) -> Running:
             find_node=follower.find_node,
             origin=f"manifests in {', '.join(Path(path).name for path in flags.manifests)}",
             age=follower.age,
-            known_pods=follower.known_pods,
             waiting_pods=follower.waiting_pods,
             rules_of_namespace=follower.rules_of_namespace,
             pods_beside=follower.pods_beside,

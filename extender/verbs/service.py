@@ -3,15 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import (
-    AsyncGenerator,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -81,8 +73,7 @@ class Service:
 
     find_pod finds a pod by its namespace and name, with its affinity and overhead, find_node a node
     with all its taints. read_pods reads a text that was pasted into a form: its pods by the names
-    of the objects that hold them, and warnings; it raises BadRequestError. known_pods returns the
-    NAMESPACE/NAME of each pod in the manifests, to suggest one for a misspelt name.
+    of the objects that hold them, and warnings; it raises BadRequestError.
     rules_of_namespace and kubernetes_version, which ask the API server, answer None where they are
     not known, waiting_pods where pods are not followed. node_events is None with manifests. pages:
     whether browsers get pages; pool_labels are the keys of --pool-label. origin and age: where the
@@ -98,7 +89,6 @@ class Service:
     lookup: RuntimeClassLookup = no_lookup
     find_pod: Callable[[str, str], Pod | None] = lambda namespace, name: None
     find_node: Callable[[str], Node | None] = lambda name: None
-    known_pods: Callable[[], Collection[str]] = lambda: ()
     rules_of_namespace: Callable[[str], NamespaceRules | None] = lambda _: None
     kubernetes_version: Callable[[], Version | None] = lambda: None
     waiting_pods: Callable[[], WaitingPods | None] = lambda: None
