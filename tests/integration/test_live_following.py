@@ -4,6 +4,7 @@ import json
 import os
 import ssl
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from extender.cluster.api.config import ClusterConfig
+from extender.cluster.api.connection import ApiConnection, SilentError
 from extender.cluster.api.list_watch import Reason
 from tests.cases_file import cases
 from tests.certificates import Authority
@@ -273,6 +275,16 @@ def test_a_right_to_watch_that_is_missing_is_named_though_lists_are_allowed(
     with follow():
         until(lambda: "missing permission: watch nodes at cluster scope" in caplog.text)
     assert "missing permission: list" not in caplog.text
+
+
+def test_a_silent_server_is_waited_for_as_long_as_whoever_asks_it_says(
+    cluster: FakeApiServer, config: str
+) -> None:
+    cluster.faults[NODES].append(Fault(hang=True))
+    began = time.monotonic()
+    with pytest.raises(SilentError):
+        ApiConnection(ClusterConfig(config)).get(NODES, silence=0.1)
+    assert time.monotonic() - began < 5
 
 
 def test_retry_after_is_honoured(cluster: FakeApiServer, follow: Follow) -> None:

@@ -60,9 +60,9 @@ def class_json(annotations: Json, name: str = "c", **fields: Any) -> Json:
 
 
 def test_a_merged_pod_goes_where_both_the_pod_and_its_class_let_it() -> None:
-    """For 25,000 random nodes: in tree, the merged affinity matches iff pod's and class's do."""
+    """For 10,000 random nodes: in tree, the merged affinity matches iff pod's and class's do."""
     chance, matched = random.Random(4), 0
-    for _ in range(250):
+    for _ in range(100):
         of_class = some_terms(chance)
         of_pod = some_terms(chance) if chance.random() < 0.7 else None
         runtime_class = rules_class("c", {"node-selector-terms": json.dumps(of_class)})
@@ -84,7 +84,7 @@ def test_a_merged_pod_goes_where_both_the_pod_and_its_class_let_it() -> None:
             )
             assert joined.matches(node.labels, node.name) is expected
             matched += expected
-    assert 1_250 < matched < 22_500
+    assert 500 < matched < 9_000
 
 
 def expression(key: str, value: str) -> Json:

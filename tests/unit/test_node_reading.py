@@ -112,11 +112,11 @@ def test_a_kubelet_can_not_fill_the_memory_by_its_heartbeats(status: dict[str, A
     feed = NodeFeed(SnapshotStore())
     tracemalloc.start()
     try:
-        for number in range(40):
+        for number in range(20):
             body = template.replace("%d", f"{number}")
             feed.change(Raw(body.encode()), deleted=False)
             feed.flush()
-        assert tracemalloc.get_traced_memory()[0] < 20_000_000
+        assert tracemalloc.get_traced_memory()[0] < 10_000_000
     finally:
         tracemalloc.stop()
 

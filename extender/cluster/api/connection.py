@@ -159,11 +159,11 @@ class ApiConnection:
         connect: float = CONNECT_SECONDS,
     ) -> ApiResponse:
         """Send a request and wait for the answer's head. Raises ConnectionFaultError."""
-        return self._request("GET", path, query or {}, None, Timeout(connect, silence))
+        return self._request("GET", path, query or {}, None, Timeout(connect=connect, read=silence))
 
     def send(self, method: str, path: str, body: bytes, *, silence: float) -> ApiResponse:
         """A POST, or a PATCH to be merged. Raises ConnectionFaultError."""
-        return self._request(method, path, {}, body, Timeout(CONNECT_SECONDS, silence))
+        return self._request(method, path, {}, body, Timeout(connect=CONNECT_SECONDS, read=silence))
 
     def rejected(self) -> None:
         """The API server has answered 401."""
