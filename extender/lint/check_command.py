@@ -95,11 +95,9 @@ def _subjects(state: ClusterState) -> Sequence[Subject]:
     """Raises UsageError for what can't be read, and where it may not be listed."""
     try:
         subjects = (subject_of(raw, kind) for kind, raw in state.inventory.subjects())
-        # A list that begins again gives some twice.
-        unique = {(each.kind, each.namespace, each.name): each for each in subjects if each}
+        return [each for each in subjects if each]
     except DecodeError as error:
         raise UsageError(str(error)) from None
-    return list(unique.values())
 
 
 def _check_config(
