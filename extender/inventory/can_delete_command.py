@@ -1,47 +1,54 @@
 """can-delete: what uses a RuntimeClass: pods, the templates that make them, and defaults."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
 from extender.admission.defaults import is_default
-from extender.cli.cluster_state import load_cluster
+from extender.cli.cluster_state import ClusterState, load_cluster, state_of
 from extender.cli.commands import cluster_flags, printing_flags
 from extender.cli.flags import Command, Flags, argument
 from extender.cli.output import Screen, paragraph, print_answer, table
-from extender.cluster.reading_once import Inventory
+from extender.cluster.manifest_objects import Manifests
 from extender.explain.document import Document
-from extender.kubernetes.namespaces import rules_of
+from extender.inventory.impact import impact_document
+from extender.inventory.impact_command import compared
 from extender.model.errors import UsageError
 from extender.model.objects import RuntimeClass
 from extender.model.reasons import shown
+from extender.model.using_objects import PlacedPod
+from extender.rules.node_checks import Policy
+
+
+def users_of(name: str, state: ClusterState, pods: Iterable[PlacedPod] = ()) -> Document:
+    """What the end of a class breaks: workloads, defaults and, of those given, pods.
+
+    A class that is gone already is taken for one without nodes. state: read with `uses`.
+    """
+    classes = dict(state.snapshot.runtime_classes)
+    ended = classes.pop(name, None)
+    after = Manifests(nodes={each.name: each for each in state.nodes}, runtime_classes=classes)
+    if ended is None:
+        there = replace(after, runtime_classes={**classes, name: RuntimeClass(name, "")})
+        state = replace(state, snapshot=state_of(there).snapshot)
+    workloads = (each for each in state.inventory.workloads() if each.runtime_class_name == name)
+    broken = impact_document(compared(state, after, Policy()), pods, workloads)
+    defaults = [_user("Namespace", "", each["name"]) for each in broken["namespaces"]]
+    if ended is not None and is_default(ended):
+        defaults.append(_user("RuntimeClass", "", name))
+    return {
+        "workloads": [
+            _user(each["kind"], each["namespace"], each["name"]) for each in broken["workloads"]
+        ],
+        "defaults": defaults,
+        "pods": [_user("Pod", each["namespace"], each["name"]) for each in broken["pods"]],
+    }
 
 
 def _user(kind: str, namespace: str, name: str) -> Document:
     """An object that uses a class; namespace is empty for cluster-scoped ones."""
     return {"kind": kind, "namespace": namespace, "name": name}
-
-
-def workloads_naming(name: str, inventory: Inventory) -> list[Document]:
-    """Those that will still make pods of a class."""
-    # Lists that begin again give some objects twice.
-    found = {
-        (each.kind, each.namespace, each.name)
-        for each in inventory.workloads()
-        if each.runtime_class_name == name and not each.is_past
-    }
-    return [_user(*each) for each in sorted(found)]
-
-
-def defaults_naming(
-    name: str, runtime_class: RuntimeClass | None, inventory: Inventory
-) -> Iterator[Document]:
-    """The namespaces that give a class to their pods, and the class as the cluster's default."""
-    for namespace, each in sorted(inventory.namespaces().items()):
-        if rules_of(namespace, each.annotations).default == name:
-            yield _user("Namespace", "", namespace)
-    if runtime_class is not None and is_default(runtime_class):
-        yield _user("RuntimeClass", "", name)
 
 
 _USES_IT_AS: Final = {
@@ -77,21 +84,15 @@ def _can_delete(program: str, flags: Flags) -> int:
     """Exit code 0 when nothing uses the class, 1 when something does. Raises UsageError."""
     name = flags.runtimeclass
     state = load_cluster(f"{program} can-delete", flags, nodes=False, uses=True)
-    runtime_class, inventory = state.runtime_class(name), state.inventory
+    inventory = state.inventory
+    state.runtime_class(name)
     if flags.manifests and not any(chain(inventory.pods(), inventory.workloads())):
         raise UsageError(
             f"the manifests hold no Pod and no workload, so nothing tells whether RuntimeClass"
             f" {shown(name)} is in use; add them with --manifests"
         )
-    users = [
-        *workloads_naming(name, inventory),
-        *defaults_naming(name, runtime_class, inventory),
-        *(
-            _user("Pod", pod.namespace, pod.name)
-            for pod, *_ in inventory.pods()
-            if pod.runtime_class_name == name
-        ),
-    ]
+    of_class = (pod for pod, *_ in inventory.pods() if pod.runtime_class_name == name)
+    users = [*chain.from_iterable(users_of(name, state, of_class).values())]
     document = {"class": name, "canDelete": not users, "uses": users}
     names = [f"{each['kind'].lower()}/{each['name']}" for each in users]
     return print_answer(flags, document, _text, names, yes=not users)

@@ -1,7 +1,8 @@
 """What a change of RuntimeClasses, Nodes or Namespaces breaks: the cluster before and after it.
 
 Both are judged by the rules for what is there: pods as by `pods`, templates as by `explain`, nodes
-as by `nodes`, namespaces as by `check`. An object breaks if only its later verdict is bad.
+as by `nodes`, namespaces as by `check`. An object breaks if only its later verdict is bad,
+or if its class ends.
 """
 
 from collections import Counter
@@ -23,7 +24,7 @@ from extender.model.errors import UsageError
 from extender.model.finding import Severity
 from extender.model.names import ShapeId
 from extender.model.objects import Namespace, Pod
-from extender.model.reasons import shown
+from extender.model.reasons import not_found, shown
 from extender.model.using_objects import PlacedPod, Workload
 from extender.rules.class_nodes import ClassIndex
 from extender.rules.node_checks import Policy
@@ -135,13 +136,17 @@ class Comparison:
     after: View
     _named: set[tuple[str, str]] = field(default_factory=set)
 
+    def _ends(self, name: str) -> bool:
+        before, after = self.before.snapshot.runtime_classes, self.after.snapshot.runtime_classes
+        return name in before and name not in after
+
     def pods(self, pods: Iterable[PlacedPod]) -> Iterator[Document]:
         """Those that could not start again on their node."""
         for pod in pods:
             name = pod.runtime_class_name
             self._named.add((pod.namespace, name))
             reason = self.after.unfit(pod)
-            if reason and not self.before.unfit(pod):
+            if reason and (self._ends(name) or not self.before.unfit(pod)):
                 yield {
                     "namespace": pod.namespace,
                     "name": pod.name,
@@ -161,11 +166,13 @@ class Comparison:
             if each.is_past:
                 continue
             self._named.add((each.namespace, each.runtime_class_name))
-            pod = _template(each)
-            if not (pod.runtime_class_name or pod.features):
-                continue
-            before, after = self.before.room(pod), self.after.room(pod)
-            if after.nodes < before.nodes:
+            ends = self._ends(each.runtime_class_name)
+            before = after = Room(0, not_found(each.runtime_class_name).text)
+            if not ends:
+                pod = _template(each)
+                if pod.runtime_class_name or pod.features:
+                    before, after = self.before.room(pod), self.after.room(pod)
+            if ends or after.nodes < before.nodes:
                 found[each.kind, each.namespace, each.name] = {
                     "kind": each.kind,
                     "namespace": each.namespace,

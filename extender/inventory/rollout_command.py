@@ -15,7 +15,7 @@ from extender.cli.output import Cell, Colour, Row, Screen, print_answer, table
 from extender.cli.streams import warn
 from extender.explain.document import NAMED_NODES, Document, texts_of
 from extender.explain.text import bullets, heading, names_text
-from extender.inventory.can_delete_command import defaults_naming, users_table, workloads_naming
+from extender.inventory.can_delete_command import users_of, users_table
 from extender.model.errors import UsageError
 from extender.model.names import text_of
 from extender.model.objects import RuntimeClass
@@ -78,8 +78,8 @@ def _document(
         for pool, progress in found
         if progress["ready"] or progress["pods"] or not of_old.isdisjoint(pool.nodes)
     ]
-    workloads = workloads_naming(old, inventory)
-    defaults = list(defaults_naming(old, old_class, inventory))
+    users = users_of(old, state)
+    workloads, defaults = users["workloads"], users["defaults"]
     return {
         "old": old,
         "new": new.name,

@@ -14,7 +14,7 @@ from extender.cli.flags import Flags
 from extender.cluster.manifest_objects import Manifests, Uses, read_manifest
 from extender.explain.explanation import explain
 from extender.explain.own_checks import Question
-from extender.inventory.can_delete_command import defaults_naming, workloads_naming
+from extender.inventory.can_delete_command import users_of
 from extender.inventory.impact import Comparison, impact_document
 from extender.inventory.impact_command import changed, compared
 from extender.kubernetes.namespaces import rules_of
@@ -307,15 +307,17 @@ def test_what_impact_tells_is_found_once_the_change_is_made(
 
 @given(CLUSTERS, st.sampled_from(CLASSES))
 def test_can_delete_names_whatever_names_the_class(cluster: list[Json], name: str) -> None:
-    inventory = state_of(loaded(cluster)).inventory
-    found = workloads_naming(name, inventory)
-    assert {(each["namespace"], each["name"]) for each in found} == {
-        (each["metadata"]["namespace"], each["metadata"]["name"])
-        for each in cluster
-        if each["kind"] in ("Deployment", "DaemonSet")
-        and each["spec"]["template"]["spec"]["runtimeClassName"] == name
-    }
-    assert {each["name"] for each in defaults_naming(name, None, inventory)} == {
+    state = state_of(loaded(cluster))
+    of_class = (pod for pod, *_ in state.inventory.pods() if pod.runtime_class_name == name)
+    users = users_of(name, state, of_class)
+    for kinds, told_of in ((("Pod",), "pods"), (("Deployment", "DaemonSet"), "workloads")):
+        assert {(each["namespace"], each["name"]) for each in users[told_of]} == {
+            (each["metadata"]["namespace"], each["metadata"]["name"])
+            for each in cluster
+            if each["kind"] in kinds
+            and (each["spec"].get("template") or each)["spec"]["runtimeClassName"] == name
+        }
+    assert {each["name"] for each in users["defaults"]} == {
         each["metadata"]["name"]
         for each in cluster
         if each["kind"] == "Namespace"
