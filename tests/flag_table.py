@@ -40,7 +40,7 @@ def _cell(text: str) -> str:
 
 
 def _commands(names: Sequence[str]) -> str:
-    every = [each for each in COMMANDS if each != "completion"]
+    every = [each for each in COMMANDS if each not in ("completion", "help", "version")]
     if len(names) >= len(every):
         return "all"
     if len(names) > len(every) // 2:

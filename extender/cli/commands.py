@@ -5,7 +5,20 @@ from typing import Final
 
 import click
 
-from extender.cli.flags import PLUGIN, Flag, Flags, Later, Name, Program, boolean, choice, flag
+from extender.cli.flags import (
+    PLUGIN,
+    Command,
+    Flag,
+    Flags,
+    Later,
+    Name,
+    Program,
+    argument,
+    boolean,
+    choice,
+    flag,
+)
+from extender.cli.streams import written_out
 from extender.kubernetes.versions import NEWEST, Version, version_of, version_text
 from extender.model.errors import UsageError
 from extender.rules.kubelet_checks import KubeletCheck
@@ -30,6 +43,8 @@ PLUGIN_COMMANDS: Final[Mapping[str, Later]] = _by_name(
     Later("render", "prints pods as admission would change them", "admission.render_command"),
     Later("fit", "which RuntimeClasses could run a pod, best first", "inventory.fit_command"),
     Later("completion", "prints a completion script for bash, zsh or fish", "cli.completion"),
+    Later("help", "tells the flags of a command, with examples", "cli.commands"),
+    Later("version", "prints the version", "cli.commands"),
 )
 
 COMMANDS: Final[Mapping[str, Later]] = {
@@ -44,6 +59,32 @@ COMMANDS: Final[Mapping[str, Later]] = {
 def program(name: str) -> Program:
     """name: PROGRAM or PLUGIN."""
     return Program(name, (PLUGIN_COMMANDS if name == PLUGIN else COMMANDS).values())
+
+
+def _print(name: str, *words: str) -> int:
+    """What click prints of a program that is called with --help or --version."""
+    root = program(name)
+    with written_out(), root.make_context(name, [*words]) as context:
+        root.invoke(context)
+    return 0
+
+
+_COMMAND: Final = argument(
+    "command", "COMMAND", "all without it", required=False, type=click.Choice([*COMMANDS])
+)
+HELP: Final = Command(
+    "help",
+    "The flags of a command, with examples.",
+    lambda name, flags: _print(name, *filter(None, [flags.command]), "--help"),
+    [_COMMAND],
+    examples=["", "explain"],
+)
+VERSION: Final = Command(
+    "version",
+    "The version of this program.",
+    lambda name, _: _print(name, "--version"),
+    examples=[""],
+)
 
 
 def source_flags() -> list[Flag]:

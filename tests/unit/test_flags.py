@@ -147,12 +147,14 @@ def test_every_example_of_a_help_is_accepted(name: str) -> None:
             command.make_context(name, shlex.split(example), parent=context)
 
 
-def test_the_help_and_the_version_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["explain", "--help"], ["explain", "-h"]):
+def test_help_and_version_are_commands_too(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["help", "explain"], ["explain", "--help"], ["explain", "-h"]):
         assert main(words) == 0
         assert capsys.readouterr().out == f"{HELP[f'{PROGRAM} explain']}\n"
-    for words in (["--version"], ["nodes", "--version"]):
+    for words in (["version"], ["--version"], ["nodes", "--version"]):
         assert main(words) == 0
         assert re.fullmatch(rf"{PROGRAM} \d\S*\n", capsys.readouterr().out)
-    assert main(["--help"]) == main(["-h"]) == 0
+    assert main(["help"]) == main(["--help"]) == main(["-h"]) == 0
     assert main([]) == 2
+    assert main(["help", "nothing"]) == 2
+    assert "'nothing'" in capsys.readouterr().err
