@@ -112,16 +112,25 @@ def rules_of(annotations: Mapping[str, str]) -> ClassRules | None:
 
 
 def _terms(text: str) -> tuple[SelectorTerm, ...]:
-    found = _selector(text)
-    terms = found.node_selector_terms if isinstance(found, _Selector) else found
+    """The list, by itself or under the key that it has in a Pod, as JSON or YAML."""
+    documents = list(yaml_documents(text.encode("utf-8", "replace")))
+    if len(documents) != 1:
+        raise ValueError(f"expected one list of terms, got {len(documents)} documents")
+    try:
+        if isinstance(documents[0], dict):
+            terms = msgspec.convert(documents[0], _Selector).node_selector_terms
+        else:
+            terms = msgspec.convert(documents[0], list[_Term])
+    except msgspec.ValidationError as error:
+        said = str(error).replace("`", "")
+        raise ValueError(said[:1].lower() + said[1:]) from None
     read = tuple(
         SelectorTerm(_requirements(each.match_expressions), _requirements(each.match_fields))
         for each in terms
     )
-    for term in read:
-        for field in term.match_fields:
-            if field.key != _NAME_FIELD:
-                raise ValueError(f'matchFields: there is no field "{field.key}" of a Node')
+    for field in (field for term in read for field in term.match_fields):
+        if field.key != _NAME_FIELD:
+            raise ValueError(f'matchFields: there is no field "{field.key}" of a Node')
     count = sum(len(each.match_expressions) + len(each.match_fields) for each in read)
     if max(count, len(read)) > MAX_REQUIREMENTS:
         raise ValueError(f"more than {MAX_REQUIREMENTS:,} requirements")
@@ -132,20 +141,6 @@ def _requirements(raw: list[_Requirement] | None) -> tuple[SelectorRequirement, 
     return tuple(
         SelectorRequirement(each.key, each.operator, tuple(each.values or ())) for each in raw or ()
     )
-
-
-def _selector(text: str) -> list[_Term] | _Selector:
-    """The list, by itself or under the key that it has in a Pod, as JSON or YAML."""
-    documents = list(yaml_documents(text.encode("utf-8", "replace")))
-    if len(documents) != 1:
-        raise ValueError(f"expected one list of terms, got {len(documents)} documents")
-    try:
-        if isinstance(documents[0], dict):
-            return msgspec.convert(documents[0], _Selector)
-        return msgspec.convert(documents[0], list[_Term])
-    except msgspec.ValidationError as error:
-        said = str(error).replace("`", "")
-        raise ValueError(said[:1].lower() + said[1:]) from None
 
 
 def _entries(text: str) -> tuple[str, ...]:

@@ -46,18 +46,15 @@ _DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
 _MAKING: Final = threading.Lock()
 
 
-def _made_decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    with _MAKING:
-        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
-    return decoder
-
-
 def decode(raw: bytes | bytearray | memoryview | Raw, kind: type[T], place: str = "") -> T:
     """Decode JSON into one of the Raw structs.
 
     Raises DecodeError with a message such as "Pod.metadata.labels[...]: expected `str`, got `int`".
     """
-    decoder = _DECODERS.get(kind) or _made_decoder(kind)
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        with _MAKING:
+            decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
     try:
         result: T = decoder.decode(raw)
     except msgspec.ValidationError as error:

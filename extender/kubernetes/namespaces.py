@@ -29,9 +29,6 @@ OPTED_IN: Final = "enabled"
 NO_DEFAULT: Final = "false"
 ANY: Final = "*"
 
-_TRUE: Final = "true"
-_NOT_REQUIRED: Final = ("", "false")
-
 #: The number of allowed names that a message lists; an annotation may hold thousands.
 _NAMED: Final = 20
 
@@ -58,11 +55,11 @@ class NamespaceRules:
     @property
     def required(self) -> bool:
         """An unreadable annotation counts as "true"."""
-        return self.required_text not in _NOT_REQUIRED
+        return self.required_text not in ("", "false")
 
     @property
     def is_readable(self) -> bool:
-        return self.required_text in (*_NOT_REQUIRED, _TRUE)
+        return self.required_text in ("", "false", "true")
 
     @property
     def names_default(self) -> bool:

@@ -1,6 +1,6 @@
 """Nodes, one by one or by the thousand, from manifests, requests and the API server."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 import msgspec
@@ -89,11 +89,6 @@ _CONDITIONS: Final = msgspec.json.Decoder(_Conditions | None)
 _OS_LABEL: Final = "kubernetes.io/os"
 
 
-def labels_of(raw: bytes, place: str = "") -> Mapping[str, str]:
-    """metadata.labels. Raises DecodeError; place is the node's."""
-    return strings(nullable(raw, dict[str, str | None], f"{place}.metadata.labels"))
-
-
 #: Taints and handlers remembered by their text, and the bytes up to which one is: taints carry the
 #: time they were added, so there is no end of different ones.
 _MAX_TEXTS: Final = 1024
@@ -141,7 +136,8 @@ class NodeReader:
     def node_of(self, raw: RawNode, place: str = "") -> Node:
         """Raises DecodeError."""
         spec, status = raw.spec or _NO_SPEC, raw.status or _NO_STATUS
-        info, labels = status.node_info or _NO_INFO, labels_of(raw.labels, place)
+        info, place_of_labels = status.node_info or _NO_INFO, f"{place}.metadata.labels"
+        labels = strings(nullable(raw.labels, dict[str, str | None], place_of_labels))
         runtime, version = info.container_runtime_version or "", info.kubelet_version or ""
         system = info.operating_system or labels.get(_OS_LABEL, "")
         told = system, version, bytes(status.features), bytes(status.declared_features)
@@ -168,14 +164,11 @@ class NodeReader:
         """
         spec, status = raw.spec or _NO_SPEC, raw.status or _NO_STATUS
         taints, handlers = bytes(spec.taints), bytes(status.runtime_handlers)
-        parts = (raw.labels.count(b",") + bytes(status.declared_features).count(b",")) // 2
-        for objects in (
-            bytes(status.conditions),
-            b"" if taints in self._taints else taints,
-            b"" if handlers in self._handlers else handlers,
-        ):
-            parts += objects.count(b"{") + objects.count(b"null")
-        return parts
+        halves = raw.labels.count(b",") + bytes(status.declared_features).count(b",")
+        objects = bytes(status.conditions)
+        objects += b"" if taints in self._taints else taints
+        objects += b"" if handlers in self._handlers else handlers
+        return halves // 2 + objects.count(b"{") + objects.count(b"null")
 
     def conditions(self, raw: Raw) -> frozenset[Condition]:
         """Types and statuses of status.conditions; none where these can't be read."""

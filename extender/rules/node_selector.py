@@ -11,6 +11,7 @@ from typing import Final
 from extender.kubernetes.name_rules import label_key_fault, label_value_fault
 from extender.model.objects import NodeRequirement, SelectorTerm
 
+#: As strconv.ParseInt takes them: with a sign and leading zeros, not with underscores.
 _GO_INT64: Final = re.compile(r"[+-]?[0-9]+")
 _INT64: Final = range(-(2**63), 2**63)
 
@@ -40,22 +41,19 @@ def conflicting_key(
     return min(conflicts, default=None)
 
 
-def _go_int64(text: str) -> int | None:
-    # strconv.ParseInt(text, 10, 64): a sign and leading zeros are accepted, underscores and digits
-    # of other scripts are not. The length limit keeps int() fast.
-    if len(text) > 4096 or _GO_INT64.fullmatch(text) is None:
-        return None
-    number = int(text)
+def int64_of(text: str, syntax: re.Pattern[str]) -> int | None:
+    """The number in a text, None for what is none; the length limit keeps int() fast."""
+    number = int(text) if len(text) <= 4096 and syntax.fullmatch(text) else _INT64.stop
     return number if number in _INT64 else None
 
 
 def _comparison(operator: str, values: tuple[str, ...]) -> Match:
-    bound = _go_int64(values[0]) if len(values) == 1 else None
+    bound = int64_of(values[0], _GO_INT64) if len(values) == 1 else None
     if bound is None:
         raise ValueError(f"{operator} needs one whole number")
 
     def compare(value: str | None) -> bool:
-        number = _go_int64(value or "")
+        number = int64_of(value or "", _GO_INT64)
         return number is not None and (number > bound if operator == "Gt" else number < bound)
 
     return compare

@@ -45,23 +45,22 @@ class State(StrEnum):
     DRIFTED = "drifted"
 
 
+@dataclass(frozen=True, slots=True)
 class Placement:
-    """Judges pods by one snapshot. For one thread."""
+    """Judges pods by one snapshot. now: by which is told how long a pod has been starting."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy, now: datetime | None = None) -> None:
-        """now: by which is told how long a pod has been starting."""
-        self._snapshot = snapshot
-        self._now = now
-        self._policy = policy
+    snapshot: Snapshot
+    policy: Policy
+    now: datetime | None = None
 
     def judge(self, pod: PlacedPod) -> tuple[State, str]:
         """The state, and why; the reason of a running or pending pod is empty."""
         if not pod.node:
             return State.PENDING, ""
-        runtime_class = self._snapshot.runtime_classes.get(pod.runtime_class_name)
+        runtime_class = self.snapshot.runtime_classes.get(pod.runtime_class_name)
         reason = self.unfit(pod)
         if pod.starting_since is not None:
-            told = without_sandbox(pod.namespace, pod.name, pod.starting_since, self._now)
+            told = without_sandbox(pod.namespace, pod.name, pod.starting_since, self.now)
             return State.STARTING, f"{told}; {reason}" if reason else told
         if reason:
             return State.STRANDED, reason
@@ -77,7 +76,7 @@ class Placement:
 
     def unfit(self, pod: PlacedPod) -> str:
         """Why the pod could not start again on its node; empty where it could, or has none."""
-        snapshot = self._snapshot
+        snapshot = self.snapshot
         runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
         if pod.runtime_class_name and runtime_class is None:
             return not_found(pod.runtime_class_name).text
@@ -91,7 +90,7 @@ class Placement:
             tolerations=_EVERYTHING,
             features=pod.features,
         )
-        table = snapshot.shapes.verdicts(asking, runtime_class, self._policy)
+        table = snapshot.shapes.verdicts(asking, runtime_class, self.policy)
         reason = table.reason(shape_id)
         # Of a pod that runs there, others that fail say nothing.
         return reason.text if reason and reason.code is not Code.SUSPECT else ""
@@ -235,22 +234,22 @@ class PodUse:
         return self.states[State.PENDING]
 
 
+@dataclass(slots=True)
 class Usage:
     """Counts pods by class, and by class and pool where there are pools. For one thread.
 
     Pools: by their position; a pod without a node, or on one that is not known, is in none.
     """
 
-    def __init__(self, pools: Pools | None = None) -> None:
-        self._pools = pools
-        self.by_class: dict[str, PodUse] = {}
-        self.by_pool: dict[tuple[str, int], PodUse] = {}
+    pools: Pools | None = None
+    by_class: dict[str, PodUse] = field(default_factory=dict)
+    by_pool: dict[tuple[str, int], PodUse] = field(default_factory=dict)
 
     def count(self, pod: PlacedPod, state: State, number: int = 1, wait: Wait = Wait.OTHER) -> None:
         amounts = _amounts_of(tuple(pod.overhead.items())) if pod.node else {}
         uses = [self.by_class.setdefault(pod.runtime_class_name, PodUse())]
-        if self._pools is not None and pod.node:
-            position = self._pools.of_node.get(pod.node.encode("utf-8", "replace"))
+        if self.pools is not None and pod.node:
+            position = self.pools.of_node.get(pod.node.encode("utf-8", "replace"))
             if position is not None:
                 key = pod.runtime_class_name, position
                 uses.append(self.by_pool.setdefault(key, PodUse()))

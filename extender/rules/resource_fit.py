@@ -114,13 +114,11 @@ def counted(amounts: Amounts) -> Amounts:
 #: The resources that kube-scheduler leaves to its extenders (ignoredByScheduler).
 IGNORED: Final = frozenset({MARK})
 
-_NOTHING: Final[Amounts] = MappingProxyType({})
-
 
 def insufficient(
     request: Request,
     allocatable: Amounts,
-    used: Amounts = _NOTHING,
+    used: Amounts = MappingProxyType({}),
     ignored: Collection[str] = IGNORED,
 ) -> list[Insufficient]:
     """Every resource that a node lacks, in kube-scheduler's order; empty where it fits.

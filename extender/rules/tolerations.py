@@ -9,18 +9,11 @@ from typing import Final
 
 from extender.model.objects import NO_SCHEDULE, UNSCHEDULABLE_TAINT_KEY, Taint
 from extender.model.pod_needs import Toleration
+from extender.rules.node_selector import int64_of
 
 # strconv.ParseInt would take "+5" and "007", but validation.IsDecimalInteger and the comparison
 # (toleration.go, compareNumericValues) take canonical decimals only; int() would take even more.
 _CANONICAL_INT: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
-_INT64: Final = range(-(2**63), 2**63)
-
-
-def _canonical_int64(text: str) -> int | None:
-    if _CANONICAL_INT.fullmatch(text) is None:
-        return None
-    number = int(text)
-    return number if number in _INT64 else None
 
 
 class TolerationSet:
@@ -51,7 +44,7 @@ class TolerationSet:
         elif toleration.operator in ("", "Equal"):
             self._equal.add((*scope, toleration.value))
         elif comparison_operators and toleration.operator in ("Gt", "Lt"):
-            bound = _canonical_int64(toleration.value)
+            bound = int64_of(toleration.value, _CANONICAL_INT)
             if bound is not None:
                 self._compared.append((scope, toleration.operator, bound))
 
@@ -60,7 +53,7 @@ class TolerationSet:
         for scope in scopes:
             if scope in self._exists or (*scope, taint.value) in self._equal:
                 return True
-        value = _canonical_int64(taint.value) if self._compared else None
+        value = int64_of(taint.value, _CANONICAL_INT) if self._compared else None
         return value is not None and any(
             scope in scopes and (value > bound if operator == "Gt" else value < bound)
             for scope, operator, bound in self._compared

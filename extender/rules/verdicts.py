@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import compress
 from typing import Final, NamedTuple, NewType, TypeVar
 
@@ -107,35 +106,14 @@ def extended(
     return Verdicts.of(codes, tuple(number))
 
 
-@dataclass(frozen=True, slots=True)
-class _Memo:
-    """The verdicts worked out so far; `reasons` counts those in all tables.
-
-    `tables` is never changed but replaced, so that threads may iterate over it. `by_pod` is never
-    iterated over.
-    """
-
-    tables: Mapping[object, Verdicts] = field(default_factory=dict)
-    reasons: int = 0
-    by_pod: dict[object, Verdicts] = field(default_factory=dict)
-
-    def with_table(self, key: object, table: Verdicts) -> "_Memo":
-        """With one more table, or only with that one where all would be too many."""
-        before = self.tables.get(key)
-        count = self.reasons + len(table.reasons) - (len(before.reasons) if before else 0)
-        if (before is None and len(self.tables) >= MAX_TABLES) or count > MAX_REASONS:
-            return _Memo({key: table}, len(table.reasons))
-        return _Memo({**self.tables, key: table}, count, self.by_pod)
-
-
 class Shapes:
     """The different shapes of a cluster's nodes, with the verdicts worked out so far.
 
-    shapes[id] is the shape of that id. The memo is shared by all snapshots with the same shapes and
-    by all threads. It is replaced whole: a race of two threads costs double work and nothing else.
+    shapes[id] is the shape of that id. The tables are shared by all snapshots with the same shapes
+    and by all threads, and replaced whole: a race of two threads costs double work, nothing else.
     """
 
-    __slots__ = ("_memo", "shapes", "taints")
+    __slots__ = ("_by_pod", "_tables", "shapes", "taints")
 
     def __init__(self, shapes: tuple[Shape, ...] = (), previous: "Shapes | None" = None) -> None:
         """previous has the first of these shapes; its tables are extended as they are needed."""
@@ -143,9 +121,8 @@ class Shapes:
         self.taints: tuple[Taint, ...] = tuple(
             dict.fromkeys(taint for shape in shapes for taint in shape.taints)
         )
-        self._memo: _Memo = (
-            _Memo(previous._memo.tables, previous._memo.reasons) if previous else _Memo()
-        )
+        self._tables: Mapping[object, Verdicts] = previous._tables if previous else {}
+        self._by_pod: dict[object, Verdicts] = {}
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -157,14 +134,13 @@ class Shapes:
         """The verdict of every shape for this pod and class; from any thread."""
         needs = pod.needs
         key = (runtime_class, needs, policy)
-        table = self._memo.by_pod.get(key)
+        table = self._by_pod.get(key)
         if table is None:
             table = self._table(needs, runtime_class, policy)
             if needs.is_small:
-                remembered = self._memo.by_pod
-                if len(remembered) >= MAX_REMEMBERED_PODS:
-                    remembered.clear()
-                remembered[key] = table
+                if len(self._by_pod) >= MAX_REMEMBERED_PODS:
+                    self._by_pod.clear()
+                self._by_pod[key] = table
         return table
 
     def _table(
@@ -179,10 +155,14 @@ class Shapes:
         # No check of a single node looks at these fields.
         shared = needs._replace(node_selector=(), tolerations=(), uses=None)
         key = (runtime_class, tolerated, shared, policy)
-        table = self._memo.tables.get(key, NO_SHAPES)
+        table = self._tables.get(key, NO_SHAPES)
         if len(table.codes) <= len(self.shapes):
             table = extended(table, self.shapes, requirements.mismatch)
-            self._memo = self._memo.with_table(key, table)
+            tables = {**self._tables, key: table}
+            reasons = sum(len(each.reasons) for each in tables.values())
+            if len(tables) > MAX_TABLES or reasons > MAX_REASONS:
+                tables, self._by_pod = {key: table}, {}
+            self._tables = tables
         return table
 
 

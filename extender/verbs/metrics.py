@@ -48,8 +48,7 @@ class Metrics:
     """The metrics of one process, in a registry of their own."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        registry = self.registry
+        registry = self.registry = CollectorRegistry()
 
         def counter(name: str, about: str, *labels: str) -> Counter:
             return Counter(f"{_PREFIX}_{name}", about, labels, registry=registry)

@@ -89,9 +89,8 @@ def test_what_is_remembered_has_a_limit(limit: str, monkeypatch: pytest.MonkeyPa
     shapes = Shapes(SHAPES)
     for each in classes(200):
         assert texts(verdicts(shapes, each)) == judged(each, SHAPES, Pod())
-        tables = shapes._memo.tables.values()
+        tables = shapes._tables.values()
         reasons = sum(len(table.reasons) for table in tables)
-        assert reasons == shapes._memo.reasons
         assert {"MAX_TABLES": len(tables), "MAX_REASONS": reasons}[limit] <= 40
 
 
@@ -104,9 +103,7 @@ def test_a_table_that_is_extended_counts_once(monkeypatch: pytest.MonkeyPatch) -
     for count in range(1, len(SHAPES) + 1):
         shapes = Shapes(SHAPES[:count], shapes)
         verdicts(shapes, one)
-        tables = shapes._memo.tables.values()
-        assert shapes._memo.reasons == sum(len(table.reasons) for table in tables)
-        assert len(tables) == 2
+        assert len(shapes._tables) == 2
 
 
 def test_the_tolerations_that_are_remembered_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,4 +113,4 @@ def test_the_tolerations_that_are_remembered_have_a_limit(monkeypatch: pytest.Mo
         pod = Pod(tolerations=(Toleration("t", "Equal", str(number)),))
         for _ in range(2):
             assert texts(verdicts(shapes, one, pod)) == judged(one, SHAPES, pod)
-        assert len(shapes._memo.by_pod) <= 4
+        assert len(shapes._by_pod) <= 4
