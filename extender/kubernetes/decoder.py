@@ -30,10 +30,8 @@ _UNQUOTED: Final = {
 def in_a_file(error: DecodeError) -> str:
     """The error for the author of a file, who may have left out the quotes of a string."""
     text = str(error)
-    for got, reading in _UNQUOTED.items():
-        if text.endswith(f"expected `str`, got `{got}`"):
-            return f"{text} (quote it: {reading})"
-    return text
+    reading = _UNQUOTED.get(text.rpartition("expected `str`, got ")[2].strip("`"))
+    return f"{text} (quote it: {reading})" if reading else text
 
 
 #: A field that is absent or null, in a struct that leaves it undecoded.

@@ -18,7 +18,7 @@ from extender.kubernetes.class_annotations import (
 )
 from extender.kubernetes.decoder import NULL, Quantities, decode, nullable, quantities_of
 from extender.kubernetes.name_rules import is_pod_resource
-from extender.kubernetes.pods import NO_METADATA, RawPod, RawPodSpec, pod_of, pod_status
+from extender.kubernetes.pods import NO_METADATA, Named, RawPod, RawPodSpec, pod_of, pod_status
 from extender.kubernetes.quantity import billionths
 from extender.kubernetes.resources import (
     Containers,
@@ -57,10 +57,6 @@ class _Affinity(Struct, rename="camel"):
     node_affinity: _NodeAffinity | None = None
 
 
-class _Gate(Struct):
-    name: str | None = None
-
-
 def explained_pod(raw: bytes | Raw, place: str = "Pod") -> Pod:
     """Read a Pod, or a template. Raises DecodeError."""
     read = decode(raw, RawPod, place)
@@ -82,7 +78,7 @@ def explained_pod(raw: bytes | Raw, place: str = "Pod") -> Pod:
 
 def _state_of(pod: RawPod, spec: RawPodSpec, place: str) -> PodState:
     metadata, status = pod.metadata or NO_METADATA, pod_status(pod, place)
-    gates = nullable(spec.scheduling_gates, list[_Gate | None], f"{place}.spec.schedulingGates")
+    gates = nullable(spec.scheduling_gates, list[Named | None], f"{place}.spec.schedulingGates")
     in_metadata, node = f"{place}.metadata", spec.node_name or ""
     deleted = nullable(metadata.deletion_timestamp, str, f"{in_metadata}.deletionTimestamp")
     return PodState(

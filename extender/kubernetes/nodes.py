@@ -78,7 +78,6 @@ class RawNode(Struct, gc=False):
 
     @property
     def labels(self) -> bytes:
-        """metadata.labels as JSON."""
         return bytes((self.metadata or _NO_METADATA).labels)
 
 

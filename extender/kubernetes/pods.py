@@ -22,7 +22,7 @@ from extender.model.pod_needs import NO_FEATURES, Features, KubeletNeeds
 from extender.model.using_objects import PlacedPod, Wait
 
 
-class _System(Struct):
+class Named(Struct):
     name: str | None = None
 
 
@@ -37,7 +37,7 @@ class RawPodSpec(Struct, rename="camel"):
     node_selector: StringMap = None
     tolerations: list[RawToleration | None] | None = None
     host_users: bool | None = None
-    os: _System | None = None
+    os: Named | None = None
     scheduling_group: _SchedulingGroup | None = None
     node_name: str | None = None
     containers: Raw = NULL

@@ -24,10 +24,6 @@ UNSCHEDULABLE_TAINT_KEY: Final = "node.kubernetes.io/unschedulable"
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def _nothing() -> Mapping[str, str]:
-    return NOTHING
-
-
 @dataclass(frozen=True, slots=True)
 class Taint:
     """One of a node's spec.taints; timeAdded does not matter to matching."""
@@ -219,8 +215,8 @@ class RuntimeClass:
     handler: str
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    overhead: Mapping[str, str] = field(default_factory=_nothing)
-    annotations: Mapping[str, str] = field(default_factory=_nothing)
+    overhead: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    annotations: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     creation_timestamp: str = ""
     has_overhead: bool = False
     has_scheduling: bool = False
@@ -250,13 +246,13 @@ class Pod:
     name: str = ""
     uid: str = ""
     runtime_class_name: str = ""
-    node_selector: Mapping[str, str] = field(default_factory=_nothing)
+    node_selector: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     tolerations: tuple[Toleration, ...] = ()
     features: Features = NO_FEATURES
     kubelet_needs: KubeletNeeds | None = None
     group: str = ""
     node_affinity: tuple[SelectorTerm, ...] | None = None
-    overhead: Mapping[str, str] = field(default_factory=_nothing)
+    overhead: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     state: PodState = NEW
     sets_host_users: bool = False
     declared_needs: frozenset[str] = frozenset()
@@ -294,7 +290,7 @@ class Node:
     """
 
     name: str
-    labels: Mapping[str, str] = field(default_factory=_nothing)
+    labels: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     taints: tuple[Taint, ...] = ()
     handlers: frozenset[Handler] = frozenset()
     unschedulable: bool = False

@@ -246,7 +246,7 @@ class Usage:
     by_pool: dict[tuple[str, int], PodUse] = field(default_factory=dict)
 
     def count(self, pod: PlacedPod, state: State, number: int = 1, wait: Wait = Wait.OTHER) -> None:
-        amounts = _amounts_of(tuple(pod.overhead.items())) if pod.node else {}
+        amounts = amounts_in_billionths(pod.overhead) if pod.node else {}
         uses = [self.by_class.setdefault(pod.runtime_class_name, PodUse())]
         if self.pools is not None and pod.node:
             position = self.pools.of_node.get(pod.node.encode("utf-8", "replace"))
@@ -258,11 +258,6 @@ class Usage:
             use.waits[wait] += number if state is State.PENDING else 0
             for name, amount in amounts.items():
                 use.overhead[name] += amount * number
-
-
-@lru_cache(_MAX_REMEMBERED)
-def _amounts_of(overhead: _Pairs) -> Amounts:
-    return amounts_in_billionths(dict(overhead))
 
 
 def overhead_texts(overhead: Amounts) -> Mapping[str, str]:

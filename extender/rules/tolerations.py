@@ -34,19 +34,16 @@ class TolerationSet:
         self._exists: set[tuple[str, str]] = set()
         self._equal: set[tuple[str, str, str]] = set()
         self._compared: list[tuple[tuple[str, str], str, int]] = []
-        for toleration in tolerations:
-            self._add(toleration, comparison_operators)
-
-    def _add(self, toleration: Toleration, comparison_operators: bool) -> None:
-        scope = (toleration.key, toleration.effect)
-        if toleration.operator == "Exists":
-            self._exists.add(scope)
-        elif toleration.operator in ("", "Equal"):
-            self._equal.add((*scope, toleration.value))
-        elif comparison_operators and toleration.operator in ("Gt", "Lt"):
-            bound = int64_of(toleration.value, _CANONICAL_INT)
-            if bound is not None:
-                self._compared.append((scope, toleration.operator, bound))
+        for each in tolerations:
+            scope = (each.key, each.effect)
+            if each.operator == "Exists":
+                self._exists.add(scope)
+            elif each.operator in ("", "Equal"):
+                self._equal.add((*scope, each.value))
+            elif comparison_operators and each.operator in ("Gt", "Lt"):
+                bound = int64_of(each.value, _CANONICAL_INT)
+                if bound is not None:
+                    self._compared.append((scope, each.operator, bound))
 
     def tolerates(self, taint: Taint) -> bool:
         scopes = ((taint.key, taint.effect), (taint.key, ""), ("", taint.effect), ("", ""))

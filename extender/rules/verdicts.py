@@ -178,11 +178,6 @@ class RefusalGroup(NamedTuple):
     codes: tuple[VerdictCode, ...]
     size: int
 
-    def joined(self, other: "RefusalGroup | None") -> "RefusalGroup":
-        if other is None:
-            return self
-        return RefusalGroup(self.text, self.codes + other.codes, self.size + other.size)
-
 
 class Refusals(NamedTuple):
     """The refusals of an answer by text, and the number of nodes by short code."""
@@ -193,18 +188,21 @@ class Refusals(NamedTuple):
 
 def group_refusals(verdicts: Verdicts) -> Refusals:
     """Give each refused node its text: details for the MAX_DETAILS most frequent, then by text."""
-    groups: dict[str, RefusalGroup] = {}
+    sizes = verdicts.sizes()
+    codes: dict[str, list[VerdictCode]] = {}
     counts: dict[Code, int] = {}
-    for code, (reason, count) in enumerate(zip(verdicts.reasons, verdicts.sizes(), strict=True)):
+    for code, (reason, count) in enumerate(zip(verdicts.reasons, sizes, strict=True)):
         if reason is not None and count:
-            group = RefusalGroup(reason.text, (VerdictCode(code),), count)
-            groups[reason.text] = group.joined(groups.get(reason.text))
+            codes.setdefault(reason.text, []).append(VerdictCode(code))
             counts[reason.code] = counts.get(reason.code, 0) + count
-    if len(groups) > MAX_DETAILS:
+
+    def size(text: str) -> int:
+        return sum(sizes[code] for code in codes[text])
+
+    if len(codes) > MAX_DETAILS:
         detailed = (each for each in verdicts.reasons if each is not None and each.is_detailed)
-        plain = {each.text: each.plain for each in detailed if each.text in groups}
-        ranked = sorted(plain, key=lambda text: (-groups[text].size, text))
-        for text in ranked[MAX_DETAILS:]:
-            folded, short = groups.pop(text), plain[text]
-            groups[short] = folded._replace(text=short).joined(groups.get(short))
-    return Refusals(tuple(groups.values()), counts)
+        plain = {each.text: each.plain for each in detailed if each.text in codes}
+        for text in sorted(plain, key=lambda text: (-size(text), text))[MAX_DETAILS:]:
+            codes.setdefault(plain[text], []).extend(codes.pop(text))
+    groups = (RefusalGroup(text, tuple(same), size(text)) for text, same in codes.items())
+    return Refusals(tuple(groups), counts)

@@ -98,7 +98,6 @@ class Metrics:
         build.labels(__version__, platform.python_version()).set(1)
 
     def event(self, kind: str, type: str) -> None:
-        """Count a watch event; the labels are from fixed sets."""
         self._watch_events.labels(kind, type).inc()
 
     def restart(self, kind: str, reason: str) -> None:
@@ -118,7 +117,6 @@ class Metrics:
         return codes, self._seconds.labels(verb)
 
     def refused_early(self, status: int) -> None:
-        """Count a request that reached no verb."""
         self._requests.labels(NONE, str(int(status))).inc()
 
 
