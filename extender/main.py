@@ -1,5 +1,6 @@
 """The command line: runtimeclass-extender COMMAND [flags], and the same as a kubectl plugin."""
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ import click
 
 from extender.cli import commands
 from extender.cli.commands import COMMANDS
-from extender.cli.flags import PLUGIN, PROGRAM, Flags
+from extender.cli.flags import PLUGIN, PROGRAM, Flags, check_spelling
 from extender.cli.streams import say, standard_streams, written_out
 from extender.model.errors import UsageError
 from extender.model.reasons import printable
@@ -73,5 +74,11 @@ def _run_words(program: str, words: Sequence[str]) -> int:
 
 def _before(flags: Flags) -> None:
     """Called before a command runs."""
-    if getattr(flags, "verbose", 0):
-        logs.configure("text", flags.verbose)
+    if hasattr(flags, "verbose"):
+        check_spelling(os.environ, _variables)
+        if flags.verbose:
+            logs.configure("text", flags.verbose)
+
+
+def _variables() -> set[str]:
+    return {str(each.envvar) for name in COMMANDS for each in COMMANDS[name].load().flags()}

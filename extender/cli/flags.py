@@ -1,7 +1,8 @@
 """Flags, arguments and help by click, in the spelling of Kubernetes components."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from types import SimpleNamespace
@@ -14,6 +15,8 @@ from click.shell_completion import CompletionItem
 from extender import __version__
 from extender.cli.streams import ended_by_signals, written_out
 from extender.model.errors import UsageError
+from extender.model.reasons import printable
+from extender.model.similar import similar
 
 PROGRAM: Final = "runtimeclass-extender"
 
@@ -22,6 +25,15 @@ PLUGIN: Final = "kubectl runtimeclass"
 
 #: The name of every variable that a flag reads begins so.
 PREFIX: Final = "RUNTIMECLASS_EXTENDER_"
+
+#: Read before any flag is, by extender.model.names.
+PURE_PYTHON: Final = f"{PREFIX}PURE_PYTHON"
+
+#: Begins NAME=VALUE that the kubelet sets for a Service whose name begins like the program's
+#: (pkg/kubelet/envvars/envvars.go, v1.36.2). NAME_PORT could also be a person's, and is a URL.
+_SERVICE_LINK: Final = re.compile(
+    r"[^=]*_(SERVICE_HOST=|SERVICE_PORT[=_]|PORT_[0-9]+_(TCP|UDP|SCTP)[=_]|PORT=(tcp|udp|sctp)://)"
+)
 
 #: The values of a command's flags and arguments by their names.
 Flags = SimpleNamespace
@@ -202,3 +214,20 @@ class Program(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+
+def check_spelling(environ: Mapping[str, str], known: Callable[[], Collection[str]]) -> None:
+    """Raises UsageError for a variable with our prefix that no flag reads.
+
+    known: the variables of all flags, asked for only where one is set, since that imports much.
+    """
+    own = (each for each in environ.items() if each[0].startswith(PREFIX))
+    names = {name for name, value in own if not _SERVICE_LINK.match(f"{name}={value}")}
+    variables = known() if names - {PURE_PYTHON} else ()
+    flags = sorted(each.removeprefix(PREFIX) for each in variables)
+    for name in sorted(names - {PURE_PYTHON, *variables}):
+        asked = name.removeprefix(PREFIX)
+        of_commands = [each for each in flags if each.endswith(f"_{asked}")]
+        near = next(iter(of_commands or similar(asked, flags)), "")
+        hint = f'did you mean "{PREFIX}{near}"?' if near else "the flags are in --help"
+        raise UsageError(f"environment: no flag reads {printable(name)}; {hint}")

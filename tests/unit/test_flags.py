@@ -6,10 +6,24 @@ from typing import Final
 
 import click
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from extender.cli.commands import COMMANDS, PLUGIN_COMMANDS, program
-from extender.cli.flags import PLUGIN, PROGRAM, Command, Flags, argument, boolean, flag
-from extender.main import main
+from extender.cli.flags import (
+    PLUGIN,
+    PREFIX,
+    PROGRAM,
+    PURE_PYTHON,
+    Command,
+    Flags,
+    argument,
+    boolean,
+    check_spelling,
+    flag,
+)
+from extender.main import _variables, main
+from extender.model.errors import UsageError
 from extender.server.starting import Address, address
 from tests.cases_file import cases
 
@@ -158,3 +172,68 @@ def test_help_and_version_are_commands_too(capsys: pytest.CaptureFixture[str]) -
     assert main([]) == 2
     assert main(["help", "nothing"]) == 2
     assert "'nothing'" in capsys.readouterr().err
+
+
+# Variables that nobody reads
+
+
+@cases
+def test_a_variable_that_no_flag_reads_is_told(name: str, known: str, near: bool) -> None:
+    environ = {f"{PREFIX}{name}": "1", f"{PREFIX}{known}": "1", "PATH": "/"}
+    with pytest.raises(UsageError) as raised:
+        check_spelling(environ, lambda: [f"{PREFIX}{known}"])
+    said = str(raised.value)
+    assert said.isprintable()
+    assert (f'did you mean "{PREFIX}{known}"?' in said) is near
+
+
+def test_every_variable_of_every_flag_is_known_and_could_be_misspelt() -> None:
+    known = _variables()
+    assert f"{PREFIX}CAN_DELETE_OUTPUT" in known
+    assert f"{PREFIX}PODS_CLASS" in known
+    check_spelling(dict.fromkeys({*known, PURE_PYTHON}, "x"), lambda: known)
+    for name in known:
+        with pytest.raises(UsageError, match=name):
+            check_spelling({name: "x"}, lambda: known - {name})  # noqa: B023 (called at once)
+
+
+PORT_NAMES: Final = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?", fullmatch=True)
+
+
+@given(
+    st.from_regex(r"(-[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?)?", fullmatch=True),
+    st.ip_addresses().map(str),
+    st.lists(
+        st.tuples(PORT_NAMES, st.integers(1, 65535), st.sampled_from(["TCP", "UDP", "SCTP"])),
+        min_size=1,
+        max_size=3,
+    ),
+)
+def test_no_service_that_a_cluster_can_have_breaks_a_start(
+    suffix: str, ip: str, ports: list[tuple[str, int, str]]
+) -> None:
+    """What the kubelet sets for a Service whose name begins as ours do: never a misspelt one."""
+    check_spelling(service_links(f"runtimeclass-extender{suffix}", ip, ports), list)
+
+
+def service_links(service: str, ip: str, ports: list[tuple[str, int, str]]) -> dict[str, str]:
+    """As pkg/kubelet/envvars/envvars.go FromServices, v1.36.2; ports: (name, number, protocol)."""
+
+    def variable(text: str) -> str:
+        return text.replace("-", "_").upper()
+
+    name = variable(service)
+    found = {f"{name}_SERVICE_HOST": ip, f"{name}_SERVICE_PORT": str(ports[0][1])}
+    host = f"[{ip}]" if ":" in ip else ip
+    first = ports[0]
+    found[f"{name}_PORT"] = f"{first[2].lower()}://{host}:{first[1]}"
+    for port, number, protocol in ports:
+        link = f"{name}_PORT_{number}_{protocol}"
+        found |= {
+            f"{name}_SERVICE_PORT_{variable(port)}": str(number),
+            link: f"{protocol.lower()}://{host}:{number}",
+            f"{link}_PROTO": protocol.lower(),
+            f"{link}_PORT": str(number),
+            f"{link}_ADDR": ip,
+        }
+    return found
