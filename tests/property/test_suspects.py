@@ -125,6 +125,7 @@ histories = st.lists(
 
 
 @given(histories)
+@example([*[("n0", START - 200, "a", None, False)] * 2, ("n1", START - 300, "a", 0, False)])
 def test_two_controllers_or_one_that_started_elsewhere_fail_since_the_last_start(
     history: Sequence[tuple[str, float, str, int | None, bool]],
 ) -> None:
