@@ -3,7 +3,7 @@
 check -f and render decide about the pods of files in the same way.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
@@ -56,6 +56,12 @@ class AdmissionRequest(Struct, rename="camel"):
             and (resource is None or (not resource.group and resource.resource == "pods"))
             and (kind is None or (not kind.group and kind.kind == "Pod"))
         )
+
+    @property
+    def updates_class(self) -> bool:
+        kind = self.kind or _Kind()
+        is_class = (kind.group, kind.kind) == ("node.k8s.io", "RuntimeClass")
+        return self.operation == "UPDATE" and not self.sub_resource and is_class
 
 
 #: A pod that bypassed the mutating webhook is admitted all the same.
@@ -127,6 +133,7 @@ class Reviewer:
     isolation by annotation gets the best class of it, for which the source must have nodes.
     gives_default: pods that ask for nothing get the default class of their namespace, and with
     gives_cluster_default that of the cluster where the namespace says nothing.
+    warns_of_impact: the warnings about a RuntimeClass that is updated.
     """
 
     source: SnapshotSource
@@ -138,12 +145,16 @@ class Reviewer:
     fits: bool = False
     gives_default: bool = True
     gives_cluster_default: bool = True
+    warns_of_impact: Callable[[Raw], Iterable[str]] | None = None
 
     def review(self, operation: Operation, asked: AdmissionRequest) -> Answer:
         """The answer to a review, whatever it contains; may wait for the API server."""
-        if not asked.creates_pod:
+        warns = self.warns_of_impact if asked.updates_class else None
+        if not (asked.creates_pod or warns):
             return Answer(Outcome.SKIPPED)
         try:
+            if warns:
+                return Answer(Outcome.ALLOWED, warnings=tuple(warns(asked.object)))
             pod = ReviewedPod(asked.object)
             if operation is Operation.MUTATE:
                 return self._mutate(pod, asked.namespace or "")

@@ -13,10 +13,11 @@ from extender.cli.flags import Command, Flags, boolean, choice
 from extender.cluster.api.config import ClusterConfig
 from extender.cluster.following_manifests import ManifestFollower
 from extender.cluster.live_cluster import LiveCluster
-from extender.cluster.pod_and_namespace_feeds import NamespaceFeed
+from extender.cluster.pod_and_namespace_feeds import NamespaceFeed, PodFeed
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.health import Health
-from extender.kubernetes.kinds import NAMESPACES
+from extender.inventory.impact_warning import ImpactWarning
+from extender.kubernetes.kinds import NAMESPACES, PODS
 from extender.model.errors import UsageError
 from extender.model.objects import MARK
 from extender.server import starting
@@ -31,7 +32,7 @@ def _webhook(_: str, flags: Flags) -> int:
             f"--bind {flags.bind} needs --tls-cert-file and --tls-private-key-file:"
             " only a loopback address may do without TLS"
         )
-    return starting.run(flags, partial(_start, flags))
+    return starting.run(flags, partial(_start, flags), uses=flags.warn_impact)
 
 
 def _start(flags: Flags, preloaded: starting.Preloaded) -> Running:
@@ -50,24 +51,31 @@ def _start(flags: Flags, preloaded: starting.Preloaded) -> Running:
     source: starting.Source
     rules_of_namespace: RulesOfNamespaces
     if isinstance(preloaded, ClusterConfig):
-        namespaces = NamespaceFeed()
+        namespaces, pods = NamespaceFeed(), PodFeed(lambda: store.snapshot.runtime_classes)
         source = cluster = LiveCluster(
             preloaded,
             store,
             metrics,
             watch_list=flags.watch_list,
-            nodes=flags.fit,
-            others={NAMESPACES: [namespaces]} if needs_namespaces else None,
+            nodes=flags.fit or flags.warn_impact,
+            others={
+                NAMESPACES: [namespaces] if needs_namespaces else [],
+                PODS: [pods] if flags.warn_impact else [],
+            },
         )
-        rules_of_namespace = namespaces.rules_of
+        rules_of_namespace, groups = namespaces.rules_of, pods.groups
         reviewer = replace(reviewer, lookup=cluster.lookup)
         if needs_namespaces:
             health.also_synced["namespaces-synced"] = lambda: namespaces.synced
     else:
-        source = follower = ManifestFollower(tuple(flags.manifests), store, preloaded)
-        rules_of_namespace = follower.rules_of_namespace
+        source = follower = ManifestFollower(
+            tuple(flags.manifests), store, preloaded, uses=flags.warn_impact
+        )
+        rules_of_namespace, groups = follower.rules_of_namespace, follower.groups
     if needs_namespaces:
         reviewer = replace(reviewer, namespace_rules=rules_of_namespace)
+    if flags.warn_impact:
+        reviewer = replace(reviewer, warns_of_impact=ImpactWarning(store, groups))
     service = WebhookService(reviewer, metrics, health, serve_metrics=flags.ops_bind is None)
     metrics.registry.register(CacheCollector(lambda: store.snapshot, nodes=flags.fit))
     app = create_webhook_app(service, flags.max_body_bytes, flags.threads)
@@ -85,6 +93,11 @@ WEBHOOK: Final = Command(
             "reviews answered at a time, of /mutate and of /validate each",
         ),
         *merging_flags(),
+        boolean(
+            "--warn-impact",
+            "warn who updates a RuntimeClass of pods that could not start again and of nodes that"
+            " it leaves; watches Nodes and Pods too",
+        ),
         boolean(
             "--mark-pods",
             f"add {MARK} to the requests of pods with a RuntimeClass, so that kube-scheduler can"

@@ -126,7 +126,8 @@ def test_the_webhook_and_who_asks_it_agree(values: tuple[str, ...]) -> None:
     read = {
         resource for rule in the("ClusterRole", objects)["rules"] for resource in rule["resources"]
     }
-    assert ("nodes" in read) is ("--fit" in flags)
+    assert ("nodes" in read) is ("--fit" in flags or "--warn-impact" in flags)
+    assert ("pods" in read) is ("--warn-impact" in flags)
     assert ("namespaces" in read) is ("--fit" in flags or "--default-class" in flags)
     asked = named("MutatingWebhookConfiguration", "zzz-runtimeclass-extender", objects)
     condition = asked["webhooks"][0]["matchConditions"][0]["expression"]
@@ -137,6 +138,8 @@ def test_the_webhook_and_who_asks_it_agree(values: tuple[str, ...]) -> None:
             service = webhook["clientConfig"]["service"]
             assert named("Service", service["name"], objects)["metadata"]["namespace"] == "release"
             assert injected is ("caBundle" not in webhook["clientConfig"])
+    asks = {webhook["name"] for each in configurations for webhook in each["webhooks"]}
+    assert ("impact.webhook.runtimeclass-extender" in asks) is ("--warn-impact" in flags)
     unregistered = objects_of_chart(*values, "webhook.register=false")
     assert not [each for each in unregistered if each["kind"].endswith("WebhookConfiguration")]
     assert len(unregistered) == len(objects) - len(configurations)

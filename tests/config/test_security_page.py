@@ -40,7 +40,7 @@ def test_the_rights_are_those_of_the_table() -> None:
     releases = [
         *RELEASES.values(),
         (*RELEASES["viewer"], *tenants),
-        ("webhook.enabled=true", "webhook.fit=true"),
+        ("webhook.enabled=true", "webhook.fit=true", "webhook.warnImpact=true"),
     ]
     roles = [
         each

@@ -140,8 +140,8 @@ def test_the_shipped_roles_are_what_the_table_says() -> None:
     assert NEEDED["serve"] | {EVENTS} == SERVICE
     webhook = granted("install/webhook.yaml")
     assert webhook <= NEEDED["webhook"]
-    # --default-class and --fit bring theirs.
-    by_flag = ("nodes", "namespaces")
+    # --default-class, --fit and --warn-impact bring theirs.
+    by_flag = ("nodes", "namespaces", "pods")
     assert {each for each in NEEDED["webhook"] if each[1] not in by_flag} <= webhook
 
 

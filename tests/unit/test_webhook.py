@@ -2,14 +2,20 @@
 
 import json
 import time
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
+from extender.inventory.impact_warning import ImpactWarning
 from extender.model.errors import UndecidedError
-from extender.model.objects import RuntimeClass
+from extender.model.objects import Node, RuntimeClass
+from extender.model.using_objects import PlacedPod
+from extender.rules.pod_state import PodGroup, group_of
 from tests.cases_file import cases, rows
-from tests.reviews import Response, Webhook, response_of, review
+from tests.reviews import Response, Webhook, response_of, review, runtime_class
 
 KATA: dict[str, Any] = {
     "metadata": {"name": "kata"},
@@ -56,6 +62,38 @@ def test_tolerations_that_stay_keep_what_is_written_in_them(webhook: Webhook) ->
     (replaced,) = [each for each in operations if each["path"] == "/spec/tolerations"]
     assert replaced["op"] == "add"
     assert replaced["value"] == [odd, *KATA["scheduling"]["tolerations"]]
+
+
+# What an update of a class breaks
+
+
+def test_who_updates_a_class_is_warned_of_what_that_breaks() -> None:
+    class_ = {"group": "node.k8s.io", "kind": "RuntimeClass"}
+    label = {"sandbox": "kata"}
+    kata = {"metadata": {"name": "kata"}, "handler": "k", "scheduling": {"nodeSelector": label}}
+    known: Counter[PodGroup] | None = None
+
+    def told(raw: Raw) -> Iterator[str]:
+        return ImpactWarning(changing.store, lambda: known)(raw)
+
+    changing = Webhook(kata, warns_of_impact=told)
+
+    def warnings(**scheduling: Any) -> list[str]:
+        changed = kata | {"scheduling": scheduling}
+        answer = changing.ask("/validate", changed, kind=class_, operation="UPDATE")
+        assert answer.allowed
+        return list(answer.raw.get("warnings", ()))
+
+    (unknown,) = warnings(nodeSelector=label)
+    assert "not known yet" in unknown
+    nodes = [Node(name, {**label, "pool": name}) for name in "ab"]
+    changing.store.replace_all(nodes, [runtime_class(kata)])
+    placed = [PlacedPod("default", "p", "kata", each) for each in "aab"]
+    known = Counter(group_of(each, changing.store.snapshot.runtime_classes) for each in placed)
+    assert warnings(nodeSelector=label) == []
+    stranded, fewer = warnings(nodeSelector={**label, "pool": "b"})
+    assert ": 2 pods could not start again on the node: nodes don't match" in stranded
+    assert ": new pods keep 1 of 2 nodes" in fewer
 
 
 # What is left alone
