@@ -128,6 +128,8 @@ def review_routes(service: WebhookService, threads: int) -> dict[str, Route]:
         f"/{operation.value}": VerbRoute(
             ReviewVerb(service.reviewer, operation, service.metrics, threads),
             service.metrics.of_review(operation.value),
+            "an AdmissionReview (admission.k8s.io/v1) of a Pod",
+            queried=True,  # kube-apiserver sends ?timeout=
         )
         for operation in Operation
     }

@@ -62,10 +62,13 @@ class Answer(Struct):
 
 
 class Route(Protocol):
-    """Answers the requests for a path; methods are those it allows."""
+    """Answers the requests for a path; methods are those it allows, about says what they take."""
 
     @property
     def methods(self) -> tuple[str, ...]: ...
+
+    @property
+    def about(self) -> str: ...
 
     async def __call__(self, request: Request) -> Answer: ...
 

@@ -57,12 +57,11 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._routes.get(scope["path"])
-        if scope["query_string"] and scope["path"] in self._queried:
-            route = None
         held: list[int] = []
         try:
             if route is not None and scope["method"] not in route.methods:
                 text = f"the method {shown(scope['method'])} is not allowed here"
+                text += f": POST {route.about}" if "POST" in route.methods else ""
                 allowed = b"allow", ", ".join(route.methods).encode()
                 answer = error_answer(HTTPStatus.METHOD_NOT_ALLOWED, text, allowed)
                 await self._send(answer, send, held)
@@ -70,7 +69,7 @@ class Application:
             request = await self._read(scope, receive, held)
             if request is None:
                 return
-            if route is None:
+            if route is None or (request.query and request.path in self._queried):
                 await self._page(request, scope, send)
                 return
             await self._send(await route(request), send, held)

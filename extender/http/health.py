@@ -84,6 +84,7 @@ class Probe:
     answer: Callable[[Request], Answer]
     methods: tuple[str, ...] = ("GET", "HEAD")
     in_thread: bool = False
+    about: str = ""
 
     async def __call__(self, request: Request) -> Answer:
         if self.in_thread:
@@ -95,7 +96,10 @@ def health_routes(health: Health) -> dict[str, Route]:
     """/livez, /readyz and /healthz, by path."""
 
     def probe(endpoint: str, checks: Callable[[], list[Check]]) -> Probe:
-        return Probe(lambda request: _answer(endpoint, checks(), request.is_asked("verbose")))
+        return Probe(
+            lambda request: _answer(endpoint, checks(), request.is_asked("verbose")),
+            about="?verbose: each check",
+        )
 
     return {
         "/livez": probe("livez", lambda: [_PING]),

@@ -13,7 +13,7 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from extender import __version__
-from extender.explain.endpoint import ExplainArgs, ExplainEndpoint, synced
+from extender.explain.endpoint import ExplainArgs, ExplainEndpoint, check_parameters, synced
 from extender.explain.text import NOT_JUDGED
 from extender.http.answers import Refusal, answer_of
 from extender.inventory.endpoint import InventoryEndpoint, class_named
@@ -76,6 +76,7 @@ def install_index(app: Flask, service: Service, *, of_ops: bool) -> None:
     text += "\nAdd ?output=text to read an answer in a terminal.\n"
 
     def index() -> Response:
+        check_parameters()
         return Response(text, mimetype="text/plain")
 
     app.add_url_rule("/", "overview", index, methods=["GET"])
@@ -96,17 +97,17 @@ class Pages:
         app.context_processor(lambda: {"stale": self._stale()})
         app.static_folder = "static"
         app.add_url_rule("/static/<path:filename>", "static", app.send_static_file, methods=["GET"])
-        pages: dict[str, Callable[..., Response]] = {
-            "overview": self._overview.answer,
-            "runtimeclasses": self._overview.answer,
-            "runtimeclass": self._class,
-            "class_nodes": self._class,
-            "nodes": self._nodes,
-            "node": self._node,
-            "explain": self._explanation,
+        pages: dict[str, tuple[Callable[..., Response], *tuple[str, ...]]] = {
+            "overview": (self._overview.answer, "q", "pool", "page"),
+            "runtimeclasses": (self._overview.answer, "q", "pool", "page"),
+            "runtimeclass": (self._class, "pool"),
+            "class_nodes": (self._class, "pool"),
+            "nodes": (self._nodes, "q", "page"),
+            "node": (self._node,),
+            "explain": (self._explanation, "pod"),
         }
-        for endpoint, view in pages.items():
-            app.view_functions[endpoint] = _either(view, app.view_functions[endpoint])
+        for endpoint, (view, *known) in pages.items():
+            app.view_functions[endpoint] = _either(view, known, app.view_functions[endpoint])
         as_json = app.error_handler_spec[None][None][HTTPException]
 
         def http_error(error: HTTPException) -> Response:
@@ -204,13 +205,16 @@ def _is_browser() -> bool:
     )
 
 
-def _either(view: Callable[..., Response], other: Callable[..., Any]) -> Callable[..., Any]:
-    """The page for browsers; for others the endpoint's answer."""
+def _either(
+    view: Callable[..., Response], known: Sequence[str], other: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The page, with the known parameters, for browsers; for others the endpoint's answer."""
 
     def answer(**parts: str) -> Any:
         if not _is_browser():
             return other(**parts)
         try:
+            check_parameters(*known)
             return view(**parts)
         except Exception as error:
             found = answer_of(error)

@@ -1,6 +1,7 @@
 """The applications of the three listeners: serve's, webhook's, and --ops-bind's."""
 
 import platform
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from a2wsgi import WSGIMiddleware
@@ -10,11 +11,12 @@ from prometheus_client import exposition
 from extender import __version__
 from extender.admission.endpoint import WebhookService, review_routes
 from extender.explain.endpoint import ExplainEndpoint
-from extender.http.answers import Answer, Request, Route, install_error_handlers
+from extender.http.answers import TEXT, Answer, Request, Route, install_error_handlers
 from extender.http.asgi import ASGI, Application
 from extender.http.health import Probe, health_routes
 from extender.http.limits import DEFAULT_MAX_BODY_BYTES
 from extender.inventory.endpoint import InventoryEndpoint
+from extender.model.errors import BadRequestError
 from extender.pages.pages import Pages, install_index
 from extender.verbs.bodies import encode
 from extender.verbs.endpoint import FilterVerb, PreemptVerb, PrioritizeVerb, VerbRoute
@@ -23,6 +25,11 @@ from extender.verbs.service import Service
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
+
+_ARGS: Final = 'an ExtenderArgs, such as {"Pod": {"spec": {…}}, "NodeNames": ["NODE"]}'
+_VICTIMS: Final = (
+    'an ExtenderPreemptionArgs, such as {"Pod": {…}, "NodeNameToMetaVictims": {"NODE": {…}}}'
+)
 
 #: The largest body for --ops-bind: a Pod that is pasted into the form of /explain.
 OPS_BODY_BYTES: Final = 8 * 2**20
@@ -36,9 +43,9 @@ def create_app(
 ) -> Application:
     of_verb = service.metrics.of_verb
     routes: dict[str, Route] = {
-        "/filter": VerbRoute(FilterVerb(service), of_verb("filter")),
-        "/prioritize": VerbRoute(PrioritizeVerb(service), of_verb("prioritize")),
-        "/preempt": VerbRoute(PreemptVerb(service), of_verb("preempt")),
+        "/filter": VerbRoute(FilterVerb(service), of_verb("filter"), _ARGS),
+        "/prioritize": VerbRoute(PrioritizeVerb(service), of_verb("prioritize"), _ARGS),
+        "/preempt": VerbRoute(PreemptVerb(service), of_verb("preempt"), _VICTIMS),
         **_probes(service),
     }
     pages = _asgi(service.turn.taken_by(_pages(service)), threads)
@@ -61,6 +68,7 @@ def create_webhook_app(
     service: WebhookService, max_body_bytes: int = DEFAULT_MAX_BODY_BYTES, threads: int = 8
 ) -> Application:
     routes = {**review_routes(service, threads), **_probes(service)}
+    routes["/"] = _index(routes)
     pages = _asgi(bare_app(), _FEW_THREADS)
     return Application(routes, pages, max_body_bytes, service.metrics.refused_early)
 
@@ -71,6 +79,8 @@ def create_ops_app(service: Service | WebhookService) -> Application:
     pages: WSGIApplication = bare_app()
     if isinstance(service, Service) and service.pages:
         pages = service.turn.taken_by(_pages(service, of_ops=True))
+    else:
+        routes["/"] = _index(routes)
     app = _asgi(pages, _FEW_THREADS)
     return Application(routes, app, OPS_BODY_BYTES, service.metrics.refused_early)
 
@@ -88,6 +98,13 @@ def bare_app() -> Flask:
     return app
 
 
+def _index(routes: Mapping[str, Route]) -> Probe:
+    """GET / of a listener without pages: its endpoints."""
+    rows = [f"{each.methods[0]:4} {path:9} {each.about}" for path, each in routes.items()]
+    text = "\n".join([f"RuntimeClass extender {__version__}", "", *map(str.rstrip, rows), ""])
+    return Probe(lambda _: Answer([text.encode()], content_type=TEXT))
+
+
 def _probes(service: Service | WebhookService) -> dict[str, Route]:
     routes: dict[str, Route] = {**health_routes(service.health), "/version": Probe(_version)}
     if service.serve_metrics:
@@ -95,7 +112,9 @@ def _probes(service: Service | WebhookService) -> dict[str, Route]:
     return routes
 
 
-def _version(_request: Request) -> Answer:
+def _version(request: Request) -> Answer:
+    if request.query:
+        raise BadRequestError("no parameter is known here")
     return Answer([encode({"version": __version__, "python": platform.python_version()})])
 
 
@@ -107,4 +126,4 @@ def _metrics_route(metrics: Metrics) -> Probe:
         encoder, content_type = exposition.choose_encoder(accepted)
         return Answer([encoder(metrics.registry)], content_type=content_type.encode())
 
-    return Probe(answer, in_thread=True)
+    return Probe(answer, in_thread=True, about="for Prometheus")

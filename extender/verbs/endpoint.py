@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from extender.http.answers import Answer, Request, answer_of
 from extender.http.limits import work
-from extender.model.errors import UndecidedError, not_synced
+from extender.model.errors import BadRequestError, UndecidedError, not_synced
 from extender.model.names import NameRun
 from extender.model.objects import Pod, RuntimeClass
 from extender.rules.snapshot import Snapshot
@@ -50,12 +50,15 @@ class VerbRoute:
 
     methods: Final = ("POST",)
 
-    def __init__(self, verb: Verb, times: VerbCounts) -> None:
-        self._verb, self._times = verb, times
+    def __init__(self, verb: Verb, times: VerbCounts, about: str, *, queried: bool = False) -> None:
+        """queried: whatever the query has is ignored, and refused otherwise."""
+        self._verb, self._times, self.about, self._queried = verb, times, about, queried
 
     async def __call__(self, request: Request) -> Answer:
         began = time.perf_counter()
         try:
+            if request.query and not self._queried:
+                raise BadRequestError("no parameter is known here")
             do: Do = partial(work, request.size)
             chunks, nodes = await self._verb(request.body, do)
         except Exception as error:

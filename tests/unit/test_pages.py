@@ -428,6 +428,7 @@ def test_without_pages_a_browser_gets_json_and_the_index() -> None:
             "/", accept=HTML
         )
         assert answer.headers["Content-Type"].startswith("text/html") is pages
+        assert "/metrics" in answer.text or pages
     service = service_of(NODES, [KATA], pages=False)
     assert browse(service, "/").headers["Content-Type"].startswith("text/plain")
     assert "gets a page" not in browse(service, "/").text
