@@ -15,7 +15,7 @@ from extender.admission.merging import Merge
 from extender.admission.review import Reviewer
 from extender.cli.commands import cluster_flags
 from extender.cli.flags import Command, Flag, Flags, boolean, choice, flag
-from extender.cli.output import json_text
+from extender.cli.output import counted, json_text
 from extender.cli.streams import say, write_out
 from extender.cluster.file_objects import FileObject, GivenFile
 from extender.cluster.manifest_objects import FieldPath
@@ -45,7 +45,9 @@ def _render(program: str, flags: Flags) -> int:
         fits=flags.fit,
         gives_default=flags.default_class,
     )
-    rendered = [_rendered(file, reviewer, around.namespace) for file in files]
+    rendered = [
+        _rendered(file, reviewer, around.namespace) for file in counted(files, "rendering files")
+    ]
     documents = [document for found, _, _ in rendered for document in found]
     for text in (text for _, texts, _ in rendered for text in texts):
         say(f"{program}: {printable(text)}")

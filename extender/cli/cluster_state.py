@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from extender.cli.commands import check_source
 from extender.cli.flags import Flags
+from extender.cli.output import counted
 from extender.cli.streams import warn
 from extender.cluster.api.config import ClusterConfig, ConfigError
 from extender.cluster.manifest_objects import Manifests, Uses, load_manifests
@@ -80,13 +81,13 @@ def load_cluster(
     loaded = Manifests(uses=Uses() if uses else None, subjects={} if subjects else None)
     inventory: Inventory
     if flags.manifests:
-        load_manifests(flags.manifests, loaded, pipes=True)
+        load_manifests(flags.manifests, loaded, pipes=True, counted=counted)
         if loaded.is_empty:
             raise UsageError(loaded.warnings[-1])
         inventory, namespace = ManifestInventory(loaded), "default"
     else:
         config = config_of(flags)
-        reader = ClusterReader(config)
+        reader = ClusterReader(config, counted=counted)
         try:
             reader.read_into(loaded, nodes=nodes)
         except ForbiddenError as error:

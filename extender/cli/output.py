@@ -1,21 +1,30 @@
-"""Answers as people and programs read them: tables that fit the terminal, and colour."""
+"""Answers as people and programs read them: tables that fit the terminal, colour, progress."""
 
 import os
 import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from io import StringIO
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
 from extender.cli.flags import Flags
 from extender.cli.streams import write_out
 from extender.kubernetes.yaml_documents import yaml_text
+
+T = TypeVar("T")
+
+#: When a terminal shows what a command is doing: a second after its beginning.
+_BEGAN: Final = time.monotonic()
+_PATIENCE_SECONDS: Final = 1.0
 
 #: Between two columns.
 _GAP: Final = "  "
@@ -62,6 +71,33 @@ def screen(color: str) -> Screen:
     if not is_terminal and not environ.get("COLUMNS"):
         return Screen(None, colours)
     return Screen(shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns, colours)
+
+
+def counted(found: Iterable[T], doing: str) -> Iterator[T]:
+    """The same objects; where it takes long, a terminal shows what is done and their number."""
+    if not sys.stderr.isatty():
+        yield from found
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    count = 0
+    line = Live(
+        get_renderable=lambda: f"{doing}: {count:,}, {time.monotonic() - _BEGAN:.0f} s",
+        console=Console(stderr=True, highlight=False),
+        transient=True,
+    )
+    timer = threading.Timer(_BEGAN + _PATIENCE_SECONDS - time.monotonic(), line.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        for count, each in enumerate(found, 1):  # noqa: B007 (the line shows it)
+            yield each
+    finally:
+        timer.cancel()
+        timer.join()
+        with suppress(OSError):  # The command goes on without its terminal.
+            line.stop()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What manifests hold: takes Nodes, RuntimeClasses, Pods, Namespaces and workloads, one by one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
@@ -239,15 +239,20 @@ _TAKERS: Final = {
 
 
 def load_manifests(
-    paths: Sequence[str], loaded: Manifests | None = None, *, pipes: bool = False
+    paths: Sequence[str],
+    loaded: Manifests | None = None,
+    *,
+    pipes: bool = False,
+    counted: Callable[[Iterable[Path], str], Iterable[Path]] = lambda found, _: found,
 ) -> Manifests:
     """Read all files, into `loaded` if given, which another thread may then look at meanwhile.
 
-    With pipes, a path may be a pipe, such as a shell's <(…). Raises ManifestError.
+    With pipes, a path may be a pipe, such as a shell's <(…). counted: as ClusterReader's, of files.
+    Raises ManifestError.
     """
     loaded = Manifests() if loaded is None else loaded
     named = {Path(path) for path in paths}
-    for file in manifest_files(paths):
+    for file in counted(manifest_files(paths), "reading files"):
         try:
             text = read_file(file, pipes=pipes and file in named)
         except FileError as error:

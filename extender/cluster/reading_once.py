@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Final, NamedTuple, ParamSpec, TypeVar
@@ -161,10 +161,20 @@ def _on(node: bytes) -> str:
 class ClusterReader:
     """Reads a cluster, in one thread. All methods raise ReadError or ForbiddenError."""
 
-    def __init__(self, config: ClusterConfig, *, silence: float = _SILENCE_SECONDS) -> None:
-        """silence: seconds without a byte after which a request fails."""
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        silence: float = _SILENCE_SECONDS,
+        counted: Callable[[Iterable[Raw], str], Iterable[Raw]] = lambda found, _: found,
+    ) -> None:
+        """silence: seconds without a byte after which a request fails.
+
+        counted: passes on the objects of a list, and may show that they are being read.
+        """
         self._config = config
         self._silence = silence
+        self._counted = counted
         self._connection = ApiConnection(config)
 
     def read_into(self, loaded: Manifests, *, nodes: bool = True) -> None:
@@ -287,7 +297,8 @@ class ClusterReader:
         """All objects of a kind that a field selector has."""
         query = {"fieldSelector": selector} if selector else {}
         try:
-            yield from listed(self._connection, kind, query, self._silence)
+            found = listed(self._connection, kind, query, self._silence)
+            yield from self._counted(found, f"reading {kind.plural}")
         except ConnectionFaultError as error:
             raise self._read_error(kind.path, error) from None
 

@@ -25,7 +25,7 @@ from extender.admission.merging import REJECTED, not_found
 from extender.admission.review import Admission, Reviewer, RulesOfNamespaces
 from extender.cli.commands import policy_of
 from extender.cli.flags import Flags, boolean, choice, flag
-from extender.cli.output import json_text, print_answer
+from extender.cli.output import counted, json_text, print_answer
 from extender.cli.streams import warn, write_out
 from extender.cluster.file_objects import FileObject, GivenFile
 from extender.explain.explanation import Explainer
@@ -87,7 +87,7 @@ def check_files(program: str, flags: Flags) -> int:
     judge = Judge(reviewer, around.rules, explainer)
     judged: list[tuple[str, str]] = []
     findings: list[LocatedFinding] = []
-    for file in files:
+    for file in counted(files, "checking files"):
         findings += _judge(file, judge, around, judged)
     if not judged:
         kinds = Counter(each.kind for file in files for each in file.objects)

@@ -14,10 +14,12 @@ from tests.fakes.apiserver import (
     RUNTIME_CLASSES,
     WORKLOADS,
     FakeApiServer,
+    Fault,
     filled,
     kubeconfig,
 )
 from tests.processes import ROOT, run, serving
+from tests.terminals import running_on_a_terminal
 
 CLUSTER: Final = ROOT / "tests" / "usage" / "cluster.yaml"
 MANIFESTS: Final = ("--manifests", str(CLUSTER))
@@ -120,3 +122,14 @@ def test_the_plugin_looks_at_the_namespace_of_the_context(tmp_path: Path) -> Non
             answer = run(*words, program="kubectl-runtimeclass").stdout
             assert len(json.loads(answer)["items"]) == count
         assert any(each.path == "/api/v1/namespaces/shop/pods" for each in server.requests)
+
+
+def test_on_a_terminal_it_is_told_how_many_pods_are_read(tmp_path: Path) -> None:
+    with filled(FakeApiServer(), OBJECTS) as server:
+        for number in range(600):
+            server.put(PODS, {"metadata": {"name": f"z{number}", "namespace": "many"}})
+        server.faults[PODS].extend([None, Fault(hang=True)])
+        (tmp_path / "kubeconfig").write_text(kubeconfig(server.url))
+        config = str(tmp_path / "kubeconfig")
+        with running_on_a_terminal("pods", "--kubeconfig", config) as terminal:
+            assert terminal.wait_for("reading pods: 500, ")
