@@ -1,6 +1,7 @@
 """The pod that a command line names: by POD, by -f FILE, or by both."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -8,11 +9,12 @@ from typing import Final, NamedTuple
 
 import click
 
-from extender.cli.cluster_state import ClusterState, if_allowed, load_cluster
+from extender.cli.cluster_state import ClusterState, config_of, if_allowed, load_cluster
 from extender.cli.flags import PLUGIN, Flags, argument, flag
 from extender.cli.streams import warn
 from extender.cluster.input_files import STDIN, read_stdin
 from extender.cluster.manifest_objects import Manifests, load_manifests, read_manifest
+from extender.cluster.reading_once import ClusterReader, ReadError
 from extender.cluster.running_service import RunningService
 from extender.kubernetes.kinds import PODS
 from extender.kubernetes.namespaces import NamespaceRules, rules_of
@@ -108,6 +110,14 @@ def pod_of_service(program: str, flags: Flags, service: RunningService) -> tuple
             raise UsageError(f"-f {shown(flags.filename)}: {error.strerror}") from None
     wanted = _parse(flags, program)
     return f"{wanted.namespace or service.namespace or 'default'}/{wanted.name}", None
+
+
+def pod_itself(program: str, flags: Flags) -> Pod | None:
+    """The pod for somebody who may read no nodes; None where it can't be read either."""
+    wanted, config = _parse(flags, program), config_of(flags)
+    with suppress(ReadError):
+        return ClusterReader(config).find_pod(wanted.namespace or config.namespace, wanted.name)
+    return None
 
 
 def _parse(flags: Flags, program: str) -> _Name:

@@ -6,13 +6,16 @@ from typing import Final
 from extender.cli.cluster_state import service_of
 from extender.cli.commands import policy_of, reading_flags, server_flag, version_flag
 from extender.cli.flags import Command, Flags, choice
-from extender.cli.output import print_answer
-from extender.explain.asked_pod import POD, pod_flags, pod_of_service, read_asked_pod
+from extender.cli.output import print_answer, screen
+from extender.cli.streams import write_out
+from extender.cluster.reading_once import ForbiddenError
+from extender.explain.asked_pod import POD, pod_flags, pod_itself, pod_of_service, read_asked_pod
 from extender.explain.document import explained, nodes_document, scores_document, texts_of
 from extender.explain.own_checks import Question
-from extender.explain.text import explanation_text
+from extender.explain.text import explanation_text, itself_text
 from extender.model.reasons import shown
 from extender.rules.pools import nodes_of
+from extender.rules.snapshot import Snapshot
 from extender.verbs.prioritize import Preferences
 
 
@@ -32,8 +35,15 @@ def _explain(program: str, flags: Flags) -> int:
     """1 where no node fits or kube-scheduler keeps the pod Pending. Raises UsageError."""
     if flags.server:
         return _by_service(program, flags)
-    asked = read_asked_pod(program, "explain", flags)
-    pod, policy, snapshot = asked.pod, policy_of(flags), asked.state.snapshot
+    policy = policy_of(flags)
+    try:
+        asked = read_asked_pod(program, "explain", flags)
+    except ForbiddenError:
+        if flags.output == "table" and not flags.filename and (own := pod_itself(program, flags)):
+            alone = Question(own, None, nodes_of(Snapshot()), policy)
+            write_out(itself_text(explained(alone, None, None)[1], screen(flags.color)))
+        raise
+    pod, snapshot = asked.pod, asked.state.snapshot
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
 
     version = partial(asked.state.version, flags.kubernetes_version)

@@ -78,6 +78,17 @@ def explanation_text(document: Document, screen: Screen) -> str:
     return "".join(parts)
 
 
+def itself_text(document: Document, screen: Screen) -> str:
+    """What the pod itself shows, where no node may be read."""
+    last = document["lastEvent"]
+    texts = [*document.get("state", ()), *([f"Last event: {last}"] if last else ())]
+    rows = [[each["kind"], safe(each["text"])] for each in document["requirements"]]
+    parts = [heading(screen, f"Pod {shown(document['pod'])}")]
+    parts += [paragraph(screen, safe(each)) for each in texts]
+    parts += ["\n", heading(screen, "It asks for:"), table(screen, ("KIND", "REQUIREMENT"), rows)]
+    return "".join(parts)
+
+
 def verdict_text(document: Document) -> str:
     feasible, total = document["feasible"], document["total"]
     if not feasible:

@@ -180,12 +180,27 @@ def test_what_may_not_be_read_is_told_in_one_line(
     assert f"{grant} --clusterrole=runtimeclass-viewer --user=me (" in result.stderr
 
 
-def test_without_rights_explain_tells_all_that_lack(cluster: FakeApiServer, config: str) -> None:
-    cluster.rights = frozenset({("", "pods", "get")})
+@pytest.mark.parametrize("readable", [True, False], ids=["may read the pod", "may not"])
+def test_without_rights_explain_tells_all_that_lack_and_shows_the_pod_itself(
+    readable: bool, cluster: FakeApiServer, config: str
+) -> None:
+    event = "0/3 nodes are available: 3 Insufficient cpu."
+    condition = {"type": "PodScheduled", "status": "False", "message": event}
+    pod = {
+        "metadata": {"name": "web", "namespace": "ns"},
+        "spec": {"runtimeClassName": "kata", "nodeSelector": {"disk": "fast"}},
+        "status": {"phase": "Pending", "conditions": [condition]},
+    }
+    cluster.scripts["/api/v1/namespaces/ns/pods/web"] = deque([{"json": pod}])
+    cluster.rights = frozenset({("", "pods", "get")} if readable else ())
     result = run("explain", "ns/web", "--kubeconfig", config)
-    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert 'runtimeclasses is forbidden: User "me"' in result.stderr
     assert "; nor may it list nodes, pods, namespaces; an administrator" in result.stderr
+    for each in (event, "kata", "disk=fast"):
+        assert (each in result.stdout) is readable
+    as_json = run("explain", "ns/web", "--kubeconfig", config, "-o", "json")
+    assert (as_json.returncode, as_json.stdout) == (2, "")
 
 
 def test_a_service_account_is_granted_rights_as_one(cluster: FakeApiServer) -> None:
