@@ -123,7 +123,10 @@ def _metrics_route(metrics: Metrics) -> Probe:
 
     def answer(request: Request) -> Answer:
         accepted = request.header(b"accept").decode("latin-1")
-        encoder, content_type = exposition.choose_encoder(accepted)
+        try:
+            encoder, content_type = exposition.choose_encoder(accepted)
+        except (TypeError, ValueError):  # versions that are none
+            encoder, content_type = exposition.choose_encoder("")
         return Answer([encoder(metrics.registry)], content_type=content_type.encode())
 
     return Probe(answer, in_thread=True, about="for Prometheus")

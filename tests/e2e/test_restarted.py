@@ -39,3 +39,16 @@ def test_a_pod_refused_for_a_handler_is_woken_after_a_restart(
                 began = time.monotonic()
                 until(lambda: cluster.node_of("web") == "n1", WOKEN_SECONDS)
                 print(f"bound {time.monotonic() - began:.2f} s later")
+
+
+def test_a_restart_of_kube_apiserver_takes_no_right_away(instead: Cluster) -> None:
+    """It refuses everybody at first, which the log does not call a missing permission."""
+    instead.add_node("n1", {"k": "v"})
+    instead.add_class("kata", "kata-qemu", {"k": "v"})
+    with instead.serving("--requeue-pods") as server:
+        instead.restart_apiserver()
+        until(lambda: "stale" in server.request("GET", "/readyz?verbose")[1].decode())
+        until(lambda: "stale" not in server.request("GET", "/readyz?verbose")[1].decode(), 90)
+        print([line for line in server.log.splitlines() if "HTTP 40" in line])
+        assert "missing permission" not in server.log
+        assert "does not accept our credentials" not in server.log

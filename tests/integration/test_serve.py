@@ -283,3 +283,13 @@ def test_a_log_that_nobody_reads_delays_no_verb() -> None:
             assert process.wait(10) == 0, "the stop waited for the log"
         finally:
             process.kill()
+
+
+def test_metrics_are_told_whatever_is_accepted(sample: Server) -> None:
+    connection = sample.connect()
+    with closing(connection):
+        for accept in ("application/openmetrics-text; version=x", "\xff", "*/*;q=x"):
+            connection.request("GET", "/metrics", headers={"Accept": accept})
+            answer = connection.getresponse()
+            assert answer.status == 200
+            assert b"runtimeclass_extender_build_info" in answer.read()
