@@ -23,34 +23,33 @@ class Terminal:
     """A program with all of stdin, stdout and stderr on a terminal."""
 
     def __init__(self, *command: str, folder: Path = ROOT, env: dict[str, str]) -> None:
-        self._ours, theirs = pty.openpty()
+        # Both stay open: what is not read yet may be lost when the last program closes its side.
+        self._ours, self._theirs = pty.openpty()
         # A wide one: what is typed must not be wrapped.
-        termios.tcsetwinsize(theirs, (50, 300))
+        termios.tcsetwinsize(self._theirs, (50, 300))
         self._process = subprocess.Popen(
             command,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+            stdin=self._theirs,
+            stdout=self._theirs,
+            stderr=self._theirs,
             cwd=folder,
             start_new_session=True,
             env={"TERM": "xterm", **env},
         )
-        os.close(theirs)
+        self._end = os.pidfd_open(self._process.pid)
         self._said = ""
 
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())
 
     def _hears(self, deadline: float) -> bool:
-        """Whether there was more; not at the end, which shows as an error."""
+        """Whether there was more; not once the program has ended."""
         left = deadline - time.monotonic()
         assert left > 0, f"nothing more after:\n{self._said}"
-        try:
-            if select.select([self._ours], [], [], left)[0]:
-                self._said += os.read(self._ours, 65536).decode(errors="replace")
-        except OSError:
-            return False
-        return True
+        ready = select.select([self._ours, self._end], [], [], left)[0]
+        if self._ours in ready:
+            self._said += os.read(self._ours, 65536).decode(errors="replace")
+        return ready != [self._end]
 
     def wait_for(self, pattern: str) -> re.Match[str]:
         """What is on the terminal since the last match, without what moves the cursor."""
@@ -72,7 +71,8 @@ class Terminal:
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
-        os.close(self._ours)
+        for each in (self._ours, self._theirs, self._end):
+            os.close(each)
 
 
 @contextmanager
