@@ -15,9 +15,9 @@ from extender.explain.document import Document
 from extender.explain.text import bullets, heading
 from extender.inventory.headroom import Headroom
 from extender.inventory.matching import class_list_text, class_nodes_document, class_nodes_text
-from extender.inventory.new_nodes import NewNode, new_node_of
 from extender.kubernetes.decoder import DecodeError
 from extender.kubernetes.quantity import stored_billionths
+from extender.lint.new_nodes import NewNode, new_node_of
 from extender.lint.registry import check_classes
 from extender.lint.reports import finding_document
 from extender.model.errors import UsageError

@@ -19,8 +19,8 @@ from extender.admission.fit import as_admitted
 from extender.explain.document import Document
 from extender.explain.explanation import explain
 from extender.explain.own_checks import Question
-from extender.inventory.new_nodes import NewNode
 from extender.kubernetes.resources import allocatable_of
+from extender.lint.new_nodes import NewNode
 from extender.model.objects import Amounts, Pod, RuntimeClass
 from extender.rules.node_checks import Policy, Requirements
 from extender.rules.node_shape import Wanted

@@ -40,6 +40,7 @@ from extender.kubernetes.workloads import (
     ignored_class,
     with_daemon_tolerations,
 )
+from extender.lint.new_nodes import OFFER_GROUPS, contradictions, new_node_of
 from extender.lint.placing import hanging, unplaced
 from extender.lint.reports import junit_text, located_document, located_text, sarif_document
 from extender.model.finding import Finding, LocatedFinding, Severity, error
@@ -171,15 +172,21 @@ def _judge(
     found: list[tuple[FileObject, str, Finding, Place]] = []
     for each in file.objects:
         try:
-            template = template_in(each, around.namespace)
-            if template is None:
+            is_offer = OFFER_GROUPS.get(each.kind) == each.group
+            if is_offer and (offer := new_node_of(each.raw, each.kind)):
+                subject = f"{each.kind} {shown(offer.pool)}"
+                classes = around.state.snapshot.classes_by_name
+                findings = [*contradictions(offer, each.kind, classes)]
+            elif template := template_in(each, around.namespace):
+                subject = template.subject
+                findings = [*ignored_class(decode(each.raw, dict), each.kind)]
+                findings += judge.findings(template)
+            else:
                 continue
-            findings = [*ignored_class(decode(each.raw, dict), each.kind)]
-            findings += judge.findings(template)
         except DecodeError as fault:
             raise unreadable(file, each, fault) from None
-        judged.append((file.name, template.subject))
-        found += ((each, template.subject, finding, place) for finding, place in findings)
+        judged.append((file.name, subject))
+        found += ((each, subject, finding, place) for finding, place in findings)
     lines = file.lines((each, place) for each, _, _, place in found)
     located = [
         LocatedFinding(finding, file.name, lines[each.document, each.place + place], subject)

@@ -71,7 +71,7 @@ def test_junit_is_valid_and_has_a_test_for_each_object(tmp_path: Path) -> None:
     failed = {case["@classname"] for case in cases if "failure" in case}
     wrong = {each["file"] for each in findings("-f", str(FOLDER), *CLUSTER, code=1)}
     assert failed == wrong | {str(hostile)}
-    assert sum(int(suite["@tests"]) for suite in suites) == len(cases) == 27
+    assert sum(int(suite["@tests"]) for suite in suites) == len(cases) == 30
 
 
 def test_without_the_right_to_list_namespaces_what_they_allow_is_left_out(tmp_path: Path) -> None:

@@ -21,10 +21,11 @@ from extender.kubernetes.namespaces import (
 from extender.kubernetes.runtime_classes import RawRuntimeClass, runtime_class_of
 from extender.kubernetes.workloads import Place, Template
 from extender.lint.files import Judge
+from extender.lint.new_nodes import contradictions, new_node_of
 from extender.model.finding import Severity
 from extender.rules.kubelet_checks import KubeletCheck
 from extender.rules.node_checks import HandlerCheck, Policy
-from tests.cases_file import cases
+from tests.cases_file import cases, tables
 from tests.processes import ROOT
 
 CLUSTER: Final = ROOT / "tests" / "workloads" / "cluster"
@@ -137,3 +138,17 @@ def test_a_pod_of_another_type_is_an_error_and_no_crash(loaded: Manifests) -> No
     for spec in wrong:
         with pytest.raises(DecodeError):
             judged(loaded, {"runtimeClassName": "kata", **spec})
+
+
+def test_offers_are_held_to_the_classes_they_look_meant_for(loaded: Manifests) -> None:
+    classes = [loaded.runtime_classes[name] for name in ("gvisor", "kata", "windows")]
+    found = []
+    for each in tables("judging")["offers"]:
+        offer = new_node_of(msgspec.Raw(msgspec.json.encode(each)), each["kind"])
+        assert offer is not None
+        for finding, place in contradictions(offer, each["kind"], classes):
+            found.append((offer.pool, finding.runtime_classes, place))
+    labels = ("spec", "template", "metadata", "labels")
+    # The pool of that name has not the label; what is for Windows is none of Kata's business.
+    typo = ("spec", "nodeLabels", "sandbox.example.com/gvisor")
+    assert found == [("kata", ("kata",), labels), ("typo", ("gvisor",), typo)]
