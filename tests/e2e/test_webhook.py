@@ -301,6 +301,30 @@ def test_with_the_webhook_down_everything_starts_that_does_not_ask_for_it(
             assert "failed calling webhook" in answer.document["message"]
 
 
+def test_who_updates_a_class_is_warned_of_what_that_breaks(
+    instead: Cluster, tmp_path: Path
+) -> None:
+    label = {"sandbox": "kata"}
+    instead.add_class("kata", "kata", label)
+    for name in "ab":
+        instead.add_node(name, {**label, "pool": name}, handlers=["", "kata"])
+        instead.add_pod(name, "kata")
+        target = {"apiVersion": "v1", "kind": "Node", "name": name}
+        instead.create(f"{PODS}/{name}/binding", {"metadata": {"name": name}, "target": target})
+    with installed(instead, tmp_path, values=("webhook.warnImpact=true",)):
+
+        def warned(change: dict[str, Any]) -> tuple[str, ...]:
+            instead.patch(f"{RUNTIME_CLASSES}/kata?dryRun=All", change)
+            return instead.warnings
+
+        moved = {"scheduling": {"nodeSelector": {**label, "pool": "b"}}}
+        until(lambda: len(warned(moved)) == 2, 60.0)
+        stranded, fewer = warned(moved)
+        assert ": 1 pod could not start again on the node: nodes don't match" in stranded
+        assert ": new pods keep 1 of 2 nodes" in fewer
+        assert warned({"metadata": {"labels": {"a": "b"}}}) == ()
+
+
 def open_kinds(api: Cluster) -> None:
     """cert-manager's kinds, and the Prometheus operator's, for any content."""
     kinds = {
