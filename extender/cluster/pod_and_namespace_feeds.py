@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar, cast
 
 from msgspec import Raw
@@ -99,7 +99,7 @@ class HeldPod(Held, gc=False):
 class PodFeed(Feed[HeldPod]):
     """Pods that name a RuntimeClass, need a feature, or take room of a node.
 
-    `groups`, `waiting` and `loads` are for any thread, all else is for the reflector's.
+    `groups`, `waiting`, `names` and `loads` are for any thread, all else is for the reflector's.
     """
 
     kind = PODS.name
@@ -143,6 +143,9 @@ class PodFeed(Feed[HeldPod]):
             if held.group and held.group.runtime_class_name and not held.group.node
             for namespace, _, name in [key.decode().partition("/")]
         )
+
+    def names(self) -> Iterable[str]:
+        return map(bytes.decode, tuple(self._held))
 
     def _shared_by(self, value: T) -> T:
         """The value that other pods have too."""

@@ -22,6 +22,7 @@ from extender.kubernetes.workloads import KINDS
 from extender.model.errors import UsageError
 from extender.model.objects import Pod
 from extender.model.reasons import listed, shown
+from extender.model.similar import did_you_mean
 
 POD: Final = PODS.name
 
@@ -192,5 +193,8 @@ def _pod_of_cluster(state: ClusterState, wanted: _Name) -> Pod:
     namespace = wanted.namespace or state.namespace
     pod = state.inventory.find_pod(namespace, wanted.name)
     if pod is None:
-        raise UsageError(f"Pod {shown(f'{namespace}/{wanted.name}')} not found")
+        asked, near = f"{namespace}/{wanted.name}", ""
+        with suppress(UsageError):
+            near = did_you_mean(asked, state.inventory.pending_pods())
+        raise UsageError(f"Pod {shown(asked)} not found{near}")
     return pod

@@ -20,7 +20,7 @@ from extender.model.errors import BadRequestError, not_synced
 from extender.model.names import NameRun
 from extender.model.objects import Pod
 from extender.model.reasons import listed, shown
-from extender.model.similar import did_you_mean
+from extender.model.similar import did_you_mean, similar
 from extender.rules.node_shape import Wanted
 from extender.rules.pools import described_nodes, nodes_of
 from extender.rules.resource_fit import IncomingPod
@@ -91,7 +91,8 @@ def answer(document: Document, text: Callable[[Document, Screen], str]) -> Respo
 
 
 def not_found(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
-    return NotFoundError(f'{kind} "{shown(name)}" not found{did_you_mean(name, known)}')
+    found = similar(name, known)
+    return NotFoundError(f'{kind} "{shown(name)}" not found{did_you_mean(name, found)}', found)
 
 
 def synced(service: Service) -> Snapshot:
@@ -149,7 +150,7 @@ class ExplainEndpoint:
             pod = self._service.find_pod(namespace, name)
             rules = self._service.rules_of_namespace(namespace) if pod else None
         if pod is None:
-            raise not_found("Pod", text, ())
+            raise not_found("Pod", text, self._service.known_pods())
         return pod, rules
 
     def document(

@@ -83,7 +83,11 @@ def error_answer(status: int, message: str, *headers: Header) -> Answer:
 
 
 class NotFoundError(Exception):
-    """The object that was asked about does not exist; becomes a 404."""
+    """The object that was asked about does not exist; becomes a 404. similar: names like its."""
+
+    def __init__(self, message: str, similar: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.similar = similar
 
 
 #: Of the verbs only the filter's answer has a field for an error; the others are 503.

@@ -19,14 +19,17 @@ _COMPARED: Final = 400
 
 
 def similar(asked: str, known: Iterable[str]) -> Sequence[str]:
-    """The known names that are like the asked one, best first."""
+    """The known names that are like the asked one, in its namespace if it has one, best first."""
     if len(asked) > MAX_QUOTED:
         return ()
-    names = sorted(known)
+    namespace = asked[: asked.rfind("/") + 1]
+    names = sorted(each for each in known if each.startswith(namespace))
     if len(names) > _COMPARED:
         place = bisect(names, asked)
         names = names[max(0, place - _COMPARED // 2) : place + _COMPARED // 2]
-    return get_close_matches(asked, names, _TOLD, _ALIKE)
+    cut = len(namespace)
+    found = get_close_matches(asked[cut:], [each[cut:] for each in names], _TOLD, _ALIKE)
+    return [namespace + each for each in found]
 
 
 def most_similar(asked: str, known: Iterable[str]) -> str:

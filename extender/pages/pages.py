@@ -218,12 +218,13 @@ def _either(
             return view(**parts)
         except Exception as error:
             found = answer_of(error)
-            return _error_page(Response(b"".join(found.chunks), found.status))
+            similar = getattr(error, "similar", ())
+            return _error_page(Response(b"".join(found.chunks), found.status), similar)
 
     return answer
 
 
-def _error_page(answer: Response) -> Response:
+def _error_page(answer: Response, similar: Sequence[str] = ()) -> Response:
     """The page of an error that is JSON for others."""
     try:
         pasted = form_fields().get("pod", "") if request.method == "POST" else ""
@@ -235,6 +236,7 @@ def _error_page(answer: Response) -> Response:
         phrase=HTTPStatus(answer.status_code).phrase,
         message=orjson.loads(answer.data)["error"],
         about=request.endpoint,
+        similar=similar,
         asked=request.args.get("pod"),
         pasted=pasted,
     )

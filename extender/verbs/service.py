@@ -73,7 +73,8 @@ class Service:
 
     find_pod finds a pod by its namespace and name, with its affinity and overhead, find_node a node
     with all its taints. read_pods reads a text that was pasted into a form: its pods by the names
-    of the objects that hold them, and warnings; it raises BadRequestError.
+    of the objects that hold them, and warnings; it raises BadRequestError. known_pods returns the
+    NAMESPACE/NAME of each pod that is followed.
     rules_of_namespace and kubernetes_version, which ask the API server, answer None where they are
     not known, waiting_pods where pods are not followed. node_events is None with manifests. pages:
     whether browsers get pages; pool_labels are the keys of --pool-label. origin and age: where the
@@ -89,6 +90,7 @@ class Service:
     lookup: RuntimeClassLookup = no_lookup
     find_pod: Callable[[str, str], Pod | None] = lambda namespace, name: None
     find_node: Callable[[str], Node | None] = lambda name: None
+    known_pods: Callable[[], Iterable[str]] = lambda: ()
     rules_of_namespace: Callable[[str], NamespaceRules | None] = lambda _: None
     kubernetes_version: Callable[[], Version | None] = lambda: None
     waiting_pods: Callable[[], WaitingPods | None] = lambda: None

@@ -160,6 +160,17 @@ def pod_document(name: str, runtime_class_name: str) -> dict[str, Any]:
     }
 
 
+def test_a_pod_misspelt_is_told_its_neighbour_where_pods_may_be_listed(
+    cluster: FakeApiServer, config: str
+) -> None:
+    path, told = "/api/v1/pods", "runtimeclass-extender explain: Pod ns/wbe not found"
+    cluster.put(path, {**pod_document("web", "kata"), "status": {"phase": "Pending"}})
+    said = run("explain", "ns/wbe", "--kubeconfig", config).stderr
+    assert said == f'{told}; did you mean "ns/web"?\n'
+    cluster.faults[path].append(Fault(status=403))
+    assert run("explain", "ns/wbe", "--kubeconfig", config).stderr == f"{told}\n"
+
+
 # Scheduler configurations
 
 

@@ -347,6 +347,12 @@ def test_errors_are_pages_for_browsers_and_json_for_others(path: str, status: in
     assert other.headers["Content-Type"] == "application/json"
 
 
+@cases
+def test_the_page_of_an_unknown_name_leads_to_similar_ones(path: str, link: str) -> None:
+    service = replace(service_of(NODES, [KATA]), known_pods=lambda: ["default/web", "other/wep"])
+    assert link in Reader(browse(service, path).text).addresses()
+
+
 def test_the_page_of_an_unknown_pod_has_the_form() -> None:
     found = Reader(browse(service_of(NODES, [KATA]), "/explain?pod=default/gone").text)
     fields = {attributes.get("name"): attributes for _, attributes in found.tags}
