@@ -57,6 +57,7 @@ def test_manifests_are_counted_as_a_cluster_is(cluster: FakeApiServer, config: s
         assert gauges(server) == {}
     with ready("serve", "--kubeconfig", config, "--watch-pods") as server:
         until(lambda: gauges(server) == expected)
+        assert b"default/waits" in server.request("GET", "/explain?pod=default/wait")[1]
         cluster.delete(PODS, "orphan")
         cluster.put(NODES, {"metadata": {"name": "n7", "labels": {}}})
         stranded = _sorted('pods{runtimeclass="kata",state="stranded"}')

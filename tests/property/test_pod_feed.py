@@ -161,10 +161,7 @@ def test_the_gauges_are_those_of_a_recount(happened: list[tuple[str, Any]]) -> N
                 loads.add(load, placed.runtime_class_name)
         assert feed.loads == loads
         assert gauges(collector) == recounted(found, store)
-        known = {f"{each.namespace}/{each.name}": each.runtime_class_name for each in found}
-        alive = {name for name, runtime_class in known.items() if runtime_class}
-        finished = {f"{each.namespace}/{each.name}" for each in found if each.finished}
-        assert alive - finished <= {*feed.names()} <= known.keys()
+        assert {*feed.names()} >= {f"{e.namespace}/{e.name}" for e in found if is_followed(e)}
         assert feed.waiting() == WaitingPods.of(
             WaitingPod(each.namespace, each.name, each.runtime_class_name)
             for each in found
