@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from extender.cluster.api.connection import ApiConnection, ApiResponse
+from extender.cluster.api.list_watch import Reason
+from extender.verbs.metrics import Metrics
 from tests.clocks import Clock
 
 
@@ -80,3 +82,16 @@ class Connection(ApiConnection):
 
     def interrupt(self) -> None:
         pass
+
+
+class Counted(Metrics):
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[str] = []
+        self.restarts: list[Reason] = []
+
+    def event(self, kind: str, type: str) -> None:
+        self.events.append(type)
+
+    def restart(self, kind: str, reason: str) -> None:
+        self.restarts.append(Reason(reason))

@@ -5,7 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from extender.cluster.api.reflector import Reflector
 from extender.cluster.node_and_class_feeds import Feed, HeldClass, NodeFeed, RuntimeClassFeed
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.kubernetes.kinds import NODES, RUNTIME_CLASSES
-from extender.verbs.metrics import Metrics
 from tests.fakes.apiserver import FakeApiServer, kubeconfig
+from tests.fakes.connections import Counted
 from tests.processes import until
 
 #: A wait of the reflector takes this long at the most, so that a fault that lasts is no busy loop.
@@ -42,9 +42,9 @@ class Following:
     feed: Feed[Any]
     reflector: Reflector
     list_watch: ListWatch
-    restarts: list[Reason] = field(default_factory=list)
-    events: list[str] = field(default_factory=list)
-    pauses: list[float] = field(default_factory=list)
+    restarts: list[Reason]
+    events: list[str]
+    pauses: list[float]
 
     def wait_for(self, *reasons: Reason) -> None:
         """Wait until requests have ended for these reasons, whatever else happened between."""
@@ -76,23 +76,11 @@ def following(
         pauses.append(seconds)
         return event.wait(min(seconds, PAUSE))
 
-    class Counted(Metrics):
-        def event(self, kind: str, type: str) -> None:
-            run.events.append(type)
-
-        def restart(self, kind: str, reason: str) -> None:
-            run.restarts.append(Reason(reason))
-
-    reflector = Reflector(
-        NODES if nodes else RUNTIME_CLASSES,
-        [feed],
-        ApiConnection(config),
-        list_watch,
-        Counted(),
-        clock=clock,
-        pause=pause,
-    )
-    run = Following(store, feed, reflector, list_watch, pauses=pauses)
+    counted = Counted()
+    kind, connection = NODES if nodes else RUNTIME_CLASSES, ApiConnection(config)
+    reflector = Reflector(kind, [feed], connection, list_watch, counted, clock=clock, pause=pause)
+    restarts, events = counted.restarts, counted.events
+    run = Following(store, feed, reflector, list_watch, restarts, events, pauses)
     thread = threading.Thread(target=reflector.run, name="reflector-faked", daemon=True)
     thread.start()
     try:

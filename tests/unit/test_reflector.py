@@ -18,24 +18,10 @@ from extender.cluster.api.reflector import Reflector
 from extender.cluster.node_and_class_feeds import NodeFeed
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.kubernetes.kinds import NODES
-from extender.verbs.metrics import Metrics
 from tests.clocks import Clock
-from tests.fakes.connections import Body, Connection
+from tests.fakes.connections import Body, Connection, Counted
 
 LIST = b'{"kind":"NodeList","metadata":{"resourceVersion":"10"},"items":[]}'
-
-
-class Counted(Metrics):
-    def __init__(self) -> None:
-        super().__init__()
-        self.events: list[str] = []
-        self.restarts: list[Reason] = []
-
-    def event(self, kind: str, type: str) -> None:
-        self.events.append(type)
-
-    def restart(self, kind: str, reason: str) -> None:
-        self.restarts.append(Reason(reason))
 
 
 class Followed:
