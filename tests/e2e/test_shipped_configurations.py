@@ -12,7 +12,7 @@ import re
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,9 +23,8 @@ from tests.e2e.cluster import Cluster, free_ports
 from tests.e2e.policies import MARK, needs_mutating_policies
 from tests.e2e.ways import Way
 from tests.fakes.apiserver import NODES
+from tests.json_objects import Json
 from tests.processes import until
-
-Json = dict[str, Any]
 
 #: kube-scheduler 1.36 says so of a flag that nobody gave it (component-base/metrics/options.go).
 _NOT_OURS: Final = "The manifest file is empty, ignoring."

@@ -6,7 +6,7 @@ import subprocess
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import yaml
@@ -21,9 +21,8 @@ from tests.fakes.apiserver import (
     runtime_class,
     status_document,
 )
+from tests.json_objects import Json
 from tests.processes import SAMPLES, run
-
-Json = dict[str, Any]
 
 CLUSTER: Final = ("--manifests", str(SAMPLES / "cluster"))
 PODS: Final = ("--manifests", str(SAMPLES / "pods"))

@@ -24,11 +24,9 @@ from extender.verbs.bodies import run_of
 from extender.verbs.filter import match_names, match_nodes
 from extender.verbs.prioritize import Preferences
 from tests.cases_file import cases, tables
-from tests.json_objects import node_json
+from tests.json_objects import Json, node_json
 from tests.services import client_over
 from tests.stores import raw, snapshot_of
-
-Json = dict[str, Any]
 
 PREFIX: Final = "runtimeclass-extender/"
 NAMES: Final = ["n0", "n1", "n2"]

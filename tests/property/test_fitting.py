@@ -24,6 +24,7 @@ from extender.model.pod_needs import Toleration
 from extender.rules.node_checks import Policy
 from extender.rules.node_selector import RequiredNodeAffinity
 from extender.rules.pools import nodes_of
+from tests.json_objects import Json
 from tests.property import strategies as some
 from tests.property.test_class_rules import (
     KEYS,
@@ -38,8 +39,6 @@ from tests.property.test_class_rules import (
 )
 from tests.reviews import Webhook
 from tests.stores import snapshot_of
-
-Json = dict[str, Any]
 
 
 def terms_in(pod: Json) -> tuple[SelectorTerm, ...] | None:

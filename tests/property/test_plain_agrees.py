@@ -15,15 +15,13 @@ from extender.model.objects import Node, Pod, RuntimeClass, Taint
 from extender.model.pod_needs import Toleration
 from extender.rules.node_checks import HandlerCheck, Policy
 from tests.cases_file import cases, tables
-from tests.json_objects import class_json, node_json, pod_json
+from tests.json_objects import Json, class_json, node_json, pod_json
 from tests.plain_extender import PlainCluster, PlainExtender
 from tests.property import strategies as some
 from tests.reviews import runtime_class
 from tests.services import client_over
 from tests.stores import node_of
 from tests.vectors_file import RECORDED, recorded
-
-Json = dict[str, Any]
 
 OS_LABEL = "kubernetes.io/os"
 

@@ -21,9 +21,8 @@ from extender.rules.kubelet_checks import KubeletCheck
 from extender.rules.node_checks import Policy
 from extender.rules.pools import nodes_of
 from tests.cases_file import cases
+from tests.json_objects import Json
 from tests.stores import node_of, snapshot_of
-
-Json = dict[str, Any]
 
 STRICT = Policy(kubelet_check=KubeletCheck.STRICT)
 
