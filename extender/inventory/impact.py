@@ -5,32 +5,36 @@ as by `nodes`, namespaces as by `check`. An object breaks if only its later verd
 or if its class ends.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final, NamedTuple
 
+from msgspec import Raw
+
 from extender.admission.defaults import EXEMPT_NAMESPACES
 from extender.admission.fit import as_admitted
 from extender.admission.merging import TooManyTermsError
+from extender.cluster.snapshot_store import SnapshotStore
 from extender.explain.document import Document, texts_of
 from extender.explain.explanation import explain, fit_error
 from extender.explain.own_checks import AskVersion, Question
-from extender.kubernetes.decoder import DecodeError
+from extender.kubernetes.decoder import DecodeError, decode
 from extender.kubernetes.namespaces import rules_of
+from extender.kubernetes.runtime_classes import RawRuntimeClass, runtime_class_of
 from extender.lint.registry import check_namespaces
 from extender.model.errors import UsageError
 from extender.model.finding import Severity
-from extender.model.names import ShapeId
-from extender.model.objects import Namespace, Pod
-from extender.model.reasons import not_found, shown
+from extender.model.names import ShapeId, text_of
+from extender.model.objects import ClassRules, Namespace, Node, Pod, RuntimeClass
+from extender.model.reasons import not_found, number_of, shown
 from extender.model.using_objects import PlacedPod, Workload
 from extender.rules.class_nodes import ClassIndex
 from extender.rules.node_checks import Policy
-from extender.rules.pod_state import Placement
+from extender.rules.pod_state import Placement, PodGroup
 from extender.rules.pools import nodes_of
-from extender.rules.snapshot import Snapshot
+from extender.rules.snapshot import Snapshot, SnapshotSource
 from extender.rules.tolerations import TolerationSet, tolerates_cordon
 
 _NONE: Final = frozenset[str]()
@@ -134,7 +138,7 @@ class Comparison:
 
     before: View
     after: View
-    _named: set[tuple[str, str]] = field(default_factory=set)
+    _named: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def _ends(self, name: str) -> bool:
         before, after = self.before.snapshot.runtime_classes, self.after.snapshot.runtime_classes
@@ -144,7 +148,7 @@ class Comparison:
         """Those that could not start again on their node."""
         for pod in pods:
             name = pod.runtime_class_name
-            self._named.add((pod.namespace, name))
+            self._named[pod.namespace].add(name)
             reason = self.after.unfit(pod)
             if reason and (self._ends(name) or not self.before.unfit(pod)):
                 yield {
@@ -165,7 +169,7 @@ class Comparison:
         for each in workloads:
             if each.is_past:
                 continue
-            self._named.add((each.namespace, each.runtime_class_name))
+            self._named[each.namespace].add(each.runtime_class_name)
             ends = self._ends(each.runtime_class_name)
             before = after = Room(0, not_found(each.runtime_class_name).text)
             if not ends:
@@ -188,13 +192,10 @@ class Comparison:
 
         Only what was told before is known to be in them.
         """
-        named: dict[str, list[str]] = {}
-        for namespace, name in sorted(self._named):
-            named.setdefault(namespace, []).append(name)
         for namespace in sorted(self.after.namespaces):
             known = self.before.faults(namespace)
             reasons = [each for each in self.after.faults(namespace) if each not in known]
-            for name in named.get(namespace, ()):
+            for name in sorted(self._named.get(namespace, ())):
                 reason = self.after.refusal(namespace, name)
                 if reason and not self.before.refusal(namespace, name):
                     reasons.append(reason)
@@ -245,3 +246,56 @@ def _template(workload: Workload) -> Pod:
     except DecodeError as error:
         named = shown(f"{workload.namespace}/{workload.name}")
         raise UsageError(f"{workload.kind} {named}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class ImpactWarning:
+    """What an update of a RuntimeClass breaks, for its author. groups: None while not known."""
+
+    source: SnapshotSource
+    groups: Callable[[], Mapping[PodGroup, int] | None]
+
+    def __call__(self, raw: Raw) -> Iterator[str]:
+        """The warnings about a class as it would be. Raises DecodeError."""
+        changed = runtime_class_of(decode(raw, RawRuntimeClass, "RuntimeClass"))
+        snapshot, groups = self.source.snapshot, self.groups()
+        if not snapshot.is_synced or groups is None:
+            yield "what this change breaks is not told: pods and nodes are not known yet"
+            return
+        store = SnapshotStore()
+        classes = {**snapshot.runtime_classes, changed.name: changed}
+        store.replace_all(_nodes_for(changed, snapshot), classes.values())
+        before, after = (View(each, {}, Policy()) for each in (snapshot, store.snapshot))
+        comparison = Comparison(before, after)
+        reasons = Counter[str]()
+        for group, number in groups.items():
+            if group.runtime_class_name == changed.name:
+                for broken in comparison.pods([group.example]):
+                    reasons[broken["reason"]] += number
+        about = f'RuntimeClass "{shown(changed.name)}"'
+        if reasons:
+            told = number_of(reasons.total(), "pod")
+            yield f"{about}: {told} could not start again on the node: {next(iter(reasons))}"
+        for each in comparison.nodes()["classes"]:
+            had, has = each["nodesBefore"], each["nodesAfter"]
+            if each["name"] == changed.name and has < had:
+                yield f"{about}: new pods keep {has} of {number_of(had, 'node')}"
+
+
+def _nodes_for(changed: RuntimeClass, snapshot: Snapshot) -> Iterator[Node]:
+    # Of conditions only those are known that some class asks for today.
+    assumed = frozenset((changed.rules or ClassRules()).conditions)
+    assumed -= {each for shape in snapshot.shapes.shapes for each in shape.conditions}
+    found = nodes_of(snapshot)
+    for place, (name, number) in enumerate(zip(found.names, found.ids, strict=True)):
+        shape = snapshot.shapes[number]
+        yield Node(
+            text_of(name),
+            found.labels(place),
+            shape.taints,
+            shape.handlers,
+            shape.unschedulable,
+            shape.is_docker,
+            shape.kubelet,
+            conditions=shape.conditions | assumed,
+        )

@@ -101,10 +101,7 @@ def _subjects(state: ClusterState) -> Sequence[Subject]:
 
 
 def _check_config(
-    config: dict[str, Any],
-    state: ClusterState | None,
-    flags: Flags,
-    program: str,
+    config: dict[str, Any], state: ClusterState | None, flags: Flags, program: str
 ) -> list[Finding]:
     untainted, findings = [], list[Finding]()
     if state is not None:

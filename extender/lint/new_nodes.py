@@ -61,12 +61,7 @@ class _Object(Struct):
 #: The annotations by which Cluster Autoscaler knows the nodes of a group that has none
 #: (cluster-autoscaler/cloudprovider/clusterapi/README.md), and their names of resources.
 _CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
-_SIZES: Final = {
-    "cpu": CPU,
-    "memory": MEMORY,
-    "ephemeral-disk": EPHEMERAL_STORAGE,
-    "maxPods": PODS,
-}
+_SIZES: Final = {"cpu": CPU, "memory": MEMORY, "ephemeral-disk": EPHEMERAL_STORAGE, "maxPods": PODS}
 
 #: The ends of the labels by which Karpenter's providers tell an instance's size, the memory in MiB.
 _INSTANCE: Final = {

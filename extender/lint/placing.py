@@ -139,9 +139,7 @@ def _state(case: _Case) -> Iterator[Found]:
 
 def _taints(case: _Case) -> Iterator[Found]:
     tolerant = case.without(tolerations=(*case.pod.tolerations, Toleration(operator="Exists")))
-    lacking = Counter[tuple[Taint, ...]]()
-    for name in tolerant.passing:
-        lacking[case.untolerated(name)] += 1
+    lacking = Counter(map(case.untolerated, tolerant.passing))
     if not lacking:
         return
     taints, nodes = min(lacking.items(), key=lambda item: (len(item[0]), -item[1], str(item[0])))
@@ -183,10 +181,8 @@ def _features(case: _Case) -> Iterator[Found]:
     if needs.recursive_read_only_mounts:
         texts.append("recursiveReadOnly: Enabled")
         place = place if needs.user_namespaces else case.template.read_only_mount()
-    text, fix = (
-        " and ".join(texts),
-        "remove it, or use a RuntimeClass whose handler has the feature",
-    )
+    text = " and ".join(texts)
+    fix = "remove it, or use a RuntimeClass whose handler has the feature"
     yield from case.relaxed("feature", text, place, fix, features=type(needs)(), **changed)
 
 

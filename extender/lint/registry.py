@@ -4,8 +4,9 @@ A new lint is a function in the file of its subject, and its name here.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final, TypeVarTuple
+from typing import Final, TypeVarTuple
 
+from extender.explain.document import Document
 from extender.lint.facts import Circumstances, Facts, NamespaceFacts
 from extender.lint.lints import classes, namespaces, nodes, scheduler_config
 from extender.lint.lints import marked_pods as marks
@@ -90,9 +91,7 @@ def check_namespaces(
     return _run(NAMESPACE_LINTS, NamespaceFacts.of(by_name, runtime_classes))
 
 
-def check_scheduler_config(
-    document: Mapping[str, Any], circumstances: Circumstances
-) -> list[Finding]:
+def check_scheduler_config(document: Document, circumstances: Circumstances) -> list[Finding]:
     findings = []
     for place, extender in scheduler_config.our_extenders(document):
         findings += _run(EXTENDER_LINTS, place, extender, circumstances)
@@ -100,6 +99,6 @@ def check_scheduler_config(
 
 
 def check_marks(
-    document: Mapping[str, Any], known: Collection[Node], pods: Collection[Pod]
+    document: Document, known: Collection[Node], pods: Collection[Pod]
 ) -> list[Finding]:
     return _run(MARK_LINTS, document, known, pods)

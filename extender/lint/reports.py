@@ -135,11 +135,7 @@ _SCHEMA: Final = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 
-_LEVELS: Final = {
-    Severity.ERROR: "error",
-    Severity.WARNING: "warning",
-    Severity.ADVICE: "note",
-}
+_LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
 
 
 def sarif_document(findings: Sequence[LocatedFinding], version: str) -> Mapping[str, Any]:

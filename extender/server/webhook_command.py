@@ -16,7 +16,7 @@ from extender.cluster.live_cluster import LiveCluster
 from extender.cluster.pod_and_namespace_feeds import NamespaceFeed, PodFeed
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.http.health import Health
-from extender.inventory.impact_warning import ImpactWarning
+from extender.inventory.impact import ImpactWarning
 from extender.kubernetes.kinds import NAMESPACES, PODS
 from extender.model.errors import UsageError
 from extender.model.objects import MARK

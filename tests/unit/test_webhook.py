@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from extender.inventory.impact_warning import ImpactWarning
+from extender.inventory.impact import ImpactWarning
 from extender.model.errors import UndecidedError
 from extender.model.objects import Node, RuntimeClass
 from extender.model.using_objects import PlacedPod

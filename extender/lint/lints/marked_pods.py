@@ -1,8 +1,9 @@
 """Whether the pods that kube-scheduler should ask about are marked, and what the mark breaks."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterator
+from typing import Final
 
+from extender.explain.document import Document
 from extender.kubernetes.versions import ON_SINCE, version_text
 from extender.lint.lints.scheduler_config import is_for_marked_pods, our_extenders, profiles_of
 from extender.model.finding import Finding, Severity, warning
@@ -19,8 +20,6 @@ _AUTOSCALER_TAINTS: Final = {
     "DeletionCandidateOfClusterAutoscaler",
     "ToBeDeletedByClusterAutoscaler",
 }
-
-Document = Mapping[str, Any]
 
 
 def _places(document: Document) -> list[str]:
@@ -58,6 +57,7 @@ def unmarked(document: Document, _: Collection[Node], pods: Collection[Pod]) -> 
     ]
     without = [pod for pod in with_class if not pod.is_marked]
     nobody = len(without) == len(with_class)
+    names = listed(sorted(f"{pod.namespace or 'default'}/{pod.name}" for pod in without))
     what = f"{len(without)} of {number_of(len(with_class), 'pod')} with a RuntimeClass and without"
     mark = (
         "kubectl apply -k scheduler-config/policies/mark (Kubernetes"
@@ -69,11 +69,7 @@ def unmarked(document: Document, _: Collection[Node], pods: Collection[Pod]) -> 
             Severity.ERROR if nobody else Severity.WARNING,
             "unmarked-pods",
             f"{place}.managedResources has {MARK}, and {what} a node lack it"
-            f"{': nothing marks pods' if nobody else ''}: {_names(without)}",
+            f"{': nothing marks pods' if nobody else ''}: {names}",
             "kube-scheduler places them without asking the extender",
             f"{mark if nobody else ''}re-create them",
         )
-
-
-def _names(pods: Sequence[Pod]) -> str:
-    return listed(sorted(f"{pod.namespace or 'default'}/{pod.name}" for pod in pods))

@@ -53,21 +53,19 @@ RESTRICTED: Final = "node-restriction.kubernetes.io"
 _KUBERNETES: Final = ("kubernetes.io", "k8s.io")
 _KUBELETS_OWN: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 #: Labels that describe the node in general, not just for one RuntimeClass.
-WELL_KNOWN: Final = frozenset(
-    {
-        "kubernetes.io/hostname",
-        "kubernetes.io/os",
-        "kubernetes.io/arch",
-        "topology.kubernetes.io/zone",
-        "topology.kubernetes.io/region",
-        "failure-domain.beta.kubernetes.io/zone",
-        "failure-domain.beta.kubernetes.io/region",
-        "beta.kubernetes.io/instance-type",
-        "node.kubernetes.io/instance-type",
-        "beta.kubernetes.io/os",
-        "beta.kubernetes.io/arch",
-    }
-)
+WELL_KNOWN: Final = {
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "beta.kubernetes.io/instance-type",
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+}
 
 
 def _is_within(namespace: str, domain: str) -> bool:

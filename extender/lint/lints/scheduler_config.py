@@ -6,9 +6,10 @@ apis/config/validation, v1.37.1.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+from extender.explain.document import Document
 from extender.kubernetes.versions import NEWEST, SCORES_AS_IF_IDLE, version_text
 from extender.lint.facts import Circumstances
 from extender.model.finding import Finding, Severity, error, warning
@@ -16,37 +17,38 @@ from extender.model.objects import MARK
 from extender.model.reasons import listed, number_of, shown
 
 _LONGEST_SECONDS: Final = 5.0
+_UNCHECKED: Final = "pods stay Pending or, with ignorable: true, are placed unchecked"
 
 _OUR_PORT: Final = re.compile(r":8888(?:/|$)")
 #: A path that ends with a verb, to which kube-scheduler adds the verb once more.
 _PATH_TO_VERB: Final = re.compile(r"/(?:filter|prioritize|preempt)/*$")
 
 
-def object_in(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def object_in(document: Document, key: str) -> Document:
     """A field; kube-scheduler itself refuses values of other types."""
     value = document.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def objects_in(document: Mapping[str, Any], key: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
+def objects_in(document: Document, key: str) -> Sequence[tuple[str, Document]]:
     """(place, object) of each object of a list."""
     value = document.get(key)
     values = enumerate(value if isinstance(value, list) else ())
     return [(f"{key}[{index}]", each) for index, each in values if isinstance(each, dict)]
 
 
-def profiles_of(document: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[str, Any]]]:
+def profiles_of(document: Document) -> Sequence[tuple[str, Document]]:
     """Pairs of place and profile; a file without profiles has the default one."""
     return objects_in(document, "profiles") or [("the default profile", {})]
 
 
-def plugin_args(profile: Mapping[str, Any], plugin: str) -> Mapping[str, Any]:
+def plugin_args(profile: Document, plugin: str) -> Document:
     """The arguments of a plugin in a profile."""
     configs = (each for _, each in objects_in(profile, "pluginConfig"))
     return next((object_in(each, "args") for each in configs if each.get("name") == plugin), {})
 
 
-def our_extenders(document: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[str, Any]]]:
+def our_extenders(document: Document) -> Sequence[tuple[str, Document]]:
     """(place, extender) of this program's extenders, else of all."""
     found = objects_in(document, "extenders")
     return [each for each in found if _looks_like_ours(str(each[1].get("urlPrefix")))] or found
@@ -56,18 +58,18 @@ def _looks_like_ours(url: str) -> bool:
     return "runtimeclass" in url.casefold() or _OUR_PORT.search(url) is not None
 
 
-def managed_by(extender: Mapping[str, Any]) -> Sequence[tuple[object, bool]]:
+def managed_by(extender: Document) -> Sequence[tuple[object, bool]]:
     """(name, ignoredByScheduler) of its managedResources."""
     resources = objects_in(extender, "managedResources")
     return [(each.get("name"), each.get("ignoredByScheduler") is True) for _, each in resources]
 
 
-def is_for_marked_pods(extender: Mapping[str, Any]) -> bool:
+def is_for_marked_pods(extender: Document) -> bool:
     """Whether it is asked about pods that carry the mark, and not about all."""
     return any(name == MARK for name, _ in managed_by(extender))
 
 
-def no_extender(document: Mapping[str, Any], _: Circumstances) -> Iterator[Finding]:
+def no_extender(document: Document, _: Circumstances) -> Iterator[Finding]:
     if not our_extenders(document):
         yield error(
             "no-extender",
@@ -78,14 +80,13 @@ def no_extender(document: Mapping[str, Any], _: Circumstances) -> Iterator[Findi
         )
 
 
-def url(place: str, extender: Mapping[str, Any], _: Circumstances) -> Iterator[Finding]:
+def url(place: str, extender: Document, _: Circumstances) -> Iterator[Finding]:
     """kube-scheduler takes any text, and each call of it fails (HTTPExtender.send)."""
     url = extender.get("urlPrefix")
     if url is not None and not isinstance(url, str):
         return
     url = (url or "").strip()
     scheme, separator, rest = url.partition("://")
-    fails = "each call fails: pods stay Pending or, with ignorable: true, are placed unchecked"
     if not url:
         what, fix = "is missing", "http://127.0.0.1:8888"
     elif not separator:
@@ -98,32 +99,25 @@ def url(place: str, extender: Mapping[str, Any], _: Circumstances) -> Iterator[F
         fix = shown(url[: verb.start()])
     else:
         return
-    yield error("url-prefix", f"{place}.urlPrefix {what}", fails, f"urlPrefix: {fix}")
+    why = f"each call fails: {_UNCHECKED}"
+    yield error("url-prefix", f"{place}.urlPrefix {what}", why, f"urlPrefix: {fix}")
 
 
 #: By verb the field that turns it on, and why that is missed.
 _VERBS: Final = {
     "filter": ("filterVerb", "kube-scheduler never asks which nodes match a RuntimeClass"),
     "prioritize": ("prioritizeVerb", ""),
-    "preempt": (
-        "preemptVerb",
-        "preemption evicts pods from nodes that the extender then refuses",
-    ),
+    "preempt": ("preemptVerb", "preemption evicts pods from nodes that the extender then refuses"),
 }
 
 
-def verbs(
-    place: str, extender: Mapping[str, Any], circumstances: Circumstances
-) -> Iterator[Finding]:
+def verbs(place: str, extender: Document, circumstances: Circumstances) -> Iterator[Finding]:
     for verb, (key, why) in _VERBS.items():
         value = extender.get(key)
         what = f"{place}.{key} is missing"
         if value:
             what = f"{place}.{key} is {shown(str(value))!r}, the extender answers {verb!r}"
-            why = (
-                "each call gets a 404: pods stay Pending or, with ignorable: true, are placed"
-                " unchecked"
-            )
+            why = f"each call gets a 404: {_UNCHECKED}"
         if value != verb and why:
             yield error(f"{verb}-verb", what, why, f"{key}: {verb}")
     untainted = circumstances.untainted
@@ -145,9 +139,7 @@ def verbs(
         )
 
 
-def node_cache(
-    place: str, extender: Mapping[str, Any], circumstances: Circumstances
-) -> Iterator[Finding]:
+def node_cache(place: str, extender: Document, circumstances: Circumstances) -> Iterator[Finding]:
     if extender.get("nodeCacheCapable") is True:
         return
     version = circumstances.kubernetes_version
@@ -168,9 +160,7 @@ def node_cache(
     )
 
 
-def managed_resources(
-    place: str, extender: Mapping[str, Any], _: Circumstances
-) -> Iterator[Finding]:
+def managed_resources(place: str, extender: Document, _: Circumstances) -> Iterator[Finding]:
     managed = managed_by(extender)
     if managed and not is_for_marked_pods(extender):
         yield error(
@@ -189,9 +179,7 @@ def managed_resources(
         )
 
 
-def ignorable(
-    place: str, extender: Mapping[str, Any], circumstances: Circumstances
-) -> Iterator[Finding]:
+def ignorable(place: str, extender: Document, circumstances: Circumstances) -> Iterator[Finding]:
     if extender.get("ignorable") is True and not circumstances.admission_plugin:
         yield error(
             "ignorable",
@@ -201,7 +189,7 @@ def ignorable(
         )
 
 
-def timeout(place: str, extender: Mapping[str, Any], _: Circumstances) -> Iterator[Finding]:
+def timeout(place: str, extender: Document, _: Circumstances) -> Iterator[Finding]:
     value = extender.get("httpTimeout")
     seconds = _seconds(value) if isinstance(value, str) else 0
     if seconds < 0 or seconds > _LONGEST_SECONDS:
@@ -212,7 +200,7 @@ def timeout(place: str, extender: Mapping[str, Any], _: Circumstances) -> Iterat
         yield warning("timeout", said, why, "httpTimeout: 2s")
 
 
-def tls(place: str, extender: Mapping[str, Any], _: Circumstances) -> Iterator[Finding]:
+def tls(place: str, extender: Document, _: Circumstances) -> Iterator[Finding]:
     config = object_in(extender, "tlsConfig")
     if extender.get("enableHTTPS") is True and not (config.get("caFile") or config.get("caData")):
         yield error(
@@ -251,9 +239,7 @@ def _seconds(text: str) -> float:
     return -seconds if text.startswith("-") else seconds
 
 
-def client_connection(
-    document: Mapping[str, Any], circumstances: Circumstances
-) -> Iterator[Finding]:
+def client_connection(document: Document, circumstances: Circumstances) -> Iterator[Finding]:
     is_sure = circumstances.in_pod is False
     unless = "" if is_sure else ", unless it runs in a pod with a service account: say --in-pod"
     if not object_in(document, "clientConnection").get("kubeconfig") and not circumstances.in_pod:
@@ -267,7 +253,7 @@ def client_connection(
         )
 
 
-def sampling(document: Mapping[str, Any], circumstances: Circumstances) -> Iterator[Finding]:
+def sampling(document: Document, circumstances: Circumstances) -> Iterator[Finding]:
     if circumstances.admission_plugin:
         return
     everywhere = document.get("percentageOfNodesToScore")
