@@ -134,9 +134,7 @@ def joined_terms(of_pod: Terms | None, rules: ClassRules | None) -> Terms | None
 
 
 def _with_class(
-    term: SelectorTerm,
-    of_class: Sequence[SelectorTerm],
-    required: Sequence[Set[NodeRequirement]],
+    term: SelectorTerm, of_class: Sequence[SelectorTerm], required: Sequence[Set[NodeRequirement]]
 ) -> Iterator[SelectorTerm]:
     """The terms that replace one of the pod's; required: what each of the class's requires."""
     if _is_empty(term):

@@ -15,12 +15,7 @@ from typing import Final, NamedTuple
 import orjson
 from msgspec import Raw
 
-from extender.cluster.api.connection import (
-    ApiConnection,
-    ConnectionFaultError,
-    StatusError,
-    whole_body,
-)
+from extender.cluster.api.connection import ApiConnection, ConnectionFaultError, StatusError
 from extender.cluster.api.objects import revision
 from extender.cluster.node_and_class_feeds import Feed, Held
 from extender.cluster.rate_limit import LogLimit
@@ -32,14 +27,7 @@ from extender.model.names import text_of
 from extender.model.reasons import failed_to_start, shown
 from extender.model.using_objects import Sandbox
 from extender.rules.class_nodes import Support
-from extender.rules.suspects import (
-    DEFAULT_HANDLER,
-    Evidence,
-    Pair,
-    Suspicion,
-    judged,
-    judgement,
-)
+from extender.rules.suspects import DEFAULT_HANDLER, Evidence, Pair, Suspicion, judged, judgement
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -142,7 +130,7 @@ class NodeEvents:
         _LOG.log(level, event.message, extra={"node": event.node})
         try:
             response = self._connection.send("POST", _PATH, _body(event), silence=_ANSWER_SECONDS)
-            body = whole_body(response, _ANSWER_SECONDS)
+            body = response.read_all(_ANSWER_SECONDS)
             if response.status == 401:
                 self._connection.rejected()
             # 409: another replica has created it.

@@ -13,12 +13,7 @@ from urllib.parse import quote
 from msgspec import Raw
 
 from extender.cluster.api.config import ClusterConfig
-from extender.cluster.api.connection import (
-    ApiConnection,
-    ConnectionFaultError,
-    StatusError,
-    whole_body,
-)
+from extender.cluster.api.connection import ApiConnection, ConnectionFaultError, StatusError
 from extender.cluster.api.list_watch import Backoff, ListWatch
 from extender.cluster.api.objects import status_of
 from extender.cluster.api.reflector import Pause, Reflector
@@ -115,7 +110,7 @@ class LiveLookup:
         connection: ApiConnection = self._own.connection
         path = f"{RUNTIME_CLASSES.path}/{quote(name, safe='')}"
         response = connection.get(path, {}, silence=LIMIT_SECONDS, connect=LIMIT_SECONDS)
-        body = whole_body(response, LIMIT_SECONDS)
+        body = response.read_all(LIMIT_SECONDS)
         if response.status == 200:
             return self._feed.offer(Raw(body))
         if response.status == 404 and status_of(body).code == 404:

@@ -24,7 +24,6 @@ WAITS_PER_SECOND: Final = 10
 #: pod that was refused before is tried again because of an event, which may be missing here.
 FIRST_WAITS_PER_SECOND: Final = 7
 
-
 #: How often it is looked whether the event has come.
 _POLL_SECONDS: Final = 0.002
 

@@ -63,18 +63,14 @@ class ForbiddenError(ReadError):
     def __init__(self, said: str, also: Sequence[str] = ()) -> None:
         self.said = said
         lacks = f"; nor may it list {', '.join(also)}" if also else ""
-        super().__init__(f"{said}{lacks}; {_grant(said)}")
-
-
-def _grant(said: str) -> str:
-    """The command that gives the rights to the user of the API server's message."""
-    user = _USER.search(said)
-    name = shlex.quote(user[1] if user else "USER")
-    return (
-        "an administrator grants all rights with: kubectl create clusterrolebinding"
-        f" runtimeclass-viewer --clusterrole=runtimeclass-viewer --user={name} (the role is in"
-        " install/viewer.yaml); or use --manifests with an export"
-    )
+        user = _USER.search(said)
+        name = shlex.quote(user[1] if user else "USER")
+        super().__init__(
+            f"{said}{lacks}; an administrator grants all rights with: kubectl create"
+            " clusterrolebinding runtimeclass-viewer --clusterrole=runtimeclass-viewer"
+            f" --user={name} (the role is in install/viewer.yaml); or use --manifests with an"
+            " export"
+        )
 
 
 def _read(read: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
@@ -201,7 +197,7 @@ class ClusterReader:
         try:
             body = fetched(self._connection, path, {}, self._silence)
         except ConnectionFaultError as error:
-            if isinstance(error, StatusError) and error.status == HTTPStatus.NOT_FOUND:
+            if error.status == HTTPStatus.NOT_FOUND:
                 return None
             raise self._read_error(path, error) from None
         return _read(explained_pod, Raw(body))
@@ -232,7 +228,7 @@ class ClusterReader:
                 for raw in listed(self._connection, kind, {}, self._silence):
                     yield kind.name, raw
             except ConnectionFaultError as error:
-                if not (isinstance(error, StatusError) and error.status == HTTPStatus.NOT_FOUND):
+                if error.status != HTTPStatus.NOT_FOUND:
                     raise self._read_error(kind.path, error) from None
 
     def subjects(self) -> Iterator[tuple[str, Raw]]:
@@ -282,7 +278,7 @@ class ClusterReader:
         try:
             fetched(self._connection, kind.path, {"limit": "1"}, self._silence)
         except ConnectionFaultError as error:
-            return not (isinstance(error, StatusError) and error.status == HTTPStatus.FORBIDDEN)
+            return error.status != HTTPStatus.FORBIDDEN
         return True
 
     def kubernetes_version(self) -> Version | None:
@@ -314,7 +310,6 @@ class ClusterReader:
 
 #: Where pods and the like come from.
 Inventory = ManifestInventory | ClusterReader
-
 
 #: A person waits for this; kube-scheduler's calls are served by other threads meanwhile.
 LIMIT_SECONDS = 5.0

@@ -16,13 +16,7 @@ from typing import Final
 import orjson
 from msgspec import Raw
 
-from extender.cluster.api.connection import (
-    ApiConnection,
-    ConnectionFaultError,
-    StatusError,
-    listed,
-    whole_body,
-)
+from extender.cluster.api.connection import ApiConnection, ConnectionFaultError, StatusError, listed
 from extender.cluster.api.list_watch import LIST_SILENCE_SECONDS, Backoff, Reason
 from extender.cluster.rate_limit import LogLimit, TokenBucket
 from extender.cluster.snapshot_store import SnapshotStore, Swap
@@ -153,7 +147,7 @@ class Requeue:
             try:
                 fitting = list(filter(self._remember, refused_pods(self._connection)))
             except ConnectionFaultError as error:
-                if _is_forbidden(error) and tries >= _MAX_FORBIDDEN:
+                if error.status == HTTPStatus.FORBIDDEN and tries >= _MAX_FORBIDDEN:
                     self._tell_missing("list", error)
                     return
                 text = "waiting pods not listed"
@@ -205,7 +199,7 @@ class Requeue:
                     self._limit.say(logging.WARNING, "patch", text, cause=str(error))
                     if self._stopping.wait(RETRY_SECONDS):
                         return
-                elif _is_forbidden(error):
+                elif error.status == HTTPStatus.FORBIDDEN:
                     self._tell_missing("patch", error)
                 else:
                     self._tell(logging.WARNING, "pod not requeued", pod, cause=str(error))
@@ -218,7 +212,7 @@ class Requeue:
         """Raises ConnectionFaultError where another try may help."""
         path = pod_path(pod.namespace, pod.name)
         response = self._connection.send("PATCH", path, _body(pod), silence=_ANSWER_SECONDS)
-        body = whole_body(response, _ANSWER_SECONDS)
+        body = response.read_all(_ANSWER_SECONDS)
         if response.status == HTTPStatus.OK:
             self._patched()
             self._tell(logging.INFO, "pod requeued", pod, runtimeclass=pod.runtime_class)
@@ -235,10 +229,6 @@ class Requeue:
     @staticmethod
     def _tell(level: int, text: str, pod: RefusedPod, **fields: str) -> None:
         _LOG.log(level, text, extra={"pod": f"{pod.namespace}/{pod.name}", **fields})
-
-
-def _is_forbidden(error: ConnectionFaultError) -> bool:
-    return isinstance(error, StatusError) and error.status == HTTPStatus.FORBIDDEN
 
 
 def _body(pod: RefusedPod) -> bytes:

@@ -13,13 +13,7 @@ import msgspec
 import urllib3
 
 from extender.cluster.api.config import ClusterConfig
-from extender.cluster.api.connection import (
-    ApiConnection,
-    ApiResponse,
-    ConnectionFaultError,
-    faults,
-    whole_body,
-)
+from extender.cluster.api.connection import ApiConnection, ApiResponse, ConnectionFaultError, faults
 from extender.kubernetes.kinds import pod_path
 from extender.model.errors import UsageError
 from extender.model.reasons import printable, shown
@@ -107,7 +101,7 @@ class RunningService:
                 response = connection.get(path, silence=_SILENCE_SECONDS)
             else:
                 response = connection.send(method, path, body, silence=_SILENCE_SECONDS)
-            answer = whole_body(response, _SILENCE_SECONDS)
+            answer = response.read_all(_SILENCE_SECONDS)
         except ConnectionFaultError as error:
             raise self._error(str(error)) from None
         if response.status == HTTPStatus.OK:

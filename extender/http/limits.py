@@ -25,7 +25,6 @@ MEDIUM_ROOM: Final = 16 * MEDIUM_BYTES
 #: that such bodies take against the limit in the shipped manifests.
 DEFAULT_MAX_BODY_BYTES: Final = 64 * 2**20
 
-
 _LARGE: Final = ThreadPoolExecutor(1, "large")
 
 

@@ -233,7 +233,7 @@ def test_every_answer_is_closed_however_it_ends(watch_list: bool) -> None:
         Body(),
     ]
     Followed(Clock(), *bodies, watch_list=watch_list)
-    assert [each.closed for each in bodies] == [1] * len(bodies)
+    assert all(each.closed for each in bodies)
 
 
 def test_how_long_a_list_took_is_counted_from_its_own_beginning(

@@ -24,11 +24,7 @@ from urllib3.util.ssl_ import create_urllib3_context
 
 from extender import __version__
 from extender.cluster.api.config import ClusterConfig, CredentialsError, one_line
-from extender.cluster.api.objects import (
-    PAGE_LIMIT,
-    page_of,
-    status_of,
-)
+from extender.cluster.api.objects import PAGE_LIMIT, page_of, status_of
 from extender.kubernetes.decoder import DecodeError
 from extender.kubernetes.kinds import Kind
 
@@ -46,15 +42,16 @@ _CHUNK_HEAD_BYTES: Final = 64
 #: The object with which urllib3 begins the texts of its errors.
 _OBJECT: Final = re.compile(r"^(<[^>]*>|\w+\([^)]*\)): ")
 
-
-_CONTENT_TYPES: Final = {
-    "POST": "application/json",
-    "PATCH": "application/merge-patch+json",
-}
+_CONTENT_TYPES: Final = {"POST": "application/json", "PATCH": "application/merge-patch+json"}
 
 
 class ConnectionFaultError(Exception):
-    """The API server could not be asked, or stopped in the middle of its answer."""
+    """The API server could not be asked, or stopped in the middle of its answer.
+
+    status: of its answer, 0 where it has not answered with an error.
+    """
+
+    status = 0
 
 
 class UnreachableError(ConnectionFaultError):
@@ -109,8 +106,11 @@ class ApiResponse:
             return self._response.read1(PIECE_BYTES)
 
     def read_all(self, silence: float) -> bytes:
-        """The whole body. Raises ConnectionFaultError."""
-        return b"".join(iter(partial(self.read_some, silence), b""))
+        """The whole body; the response is closed then. Raises ConnectionFaultError."""
+        try:
+            return b"".join(iter(partial(self.read_some, silence), b""))
+        finally:
+            self.close()
 
     def close(self) -> None:
         with contextlib.suppress(Exception):  # it is thrown away
@@ -179,12 +179,7 @@ class ApiConnection:
                     socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
     def _request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        body: bytes | None,
-        timeout: Timeout,
+        self, method: str, path: str, query: Mapping[str, str], body: bytes | None, timeout: Timeout
     ) -> ApiResponse:
         pools = self._current_pools()
         try:
@@ -256,9 +251,7 @@ def _lenient_context(configuration: Any) -> ssl.SSLContext:
     return context
 
 
-def _tracked_pools(
-    keep: Callable[[socket.socket], None],
-) -> dict[str, type[HTTPConnectionPool]]:
+def _tracked_pools(keep: Callable[[socket.socket], None]) -> dict[str, type[HTTPConnectionPool]]:
     """urllib3's connection pools, which call `keep` with each socket as soon as it is connected."""
 
     class Tracked(HTTPConnection):
@@ -278,14 +271,6 @@ def _tracked_pools(
     return {"http": Pool, "https": SecurePool}
 
 
-def whole_body(response: ApiResponse, silence: float) -> bytes:
-    """The body of a response, which is closed then. Raises ConnectionFaultError."""
-    try:
-        return response.read_all(silence)
-    finally:
-        response.close()
-
-
 def fetched(
     connection: ApiConnection, path: str, query: Mapping[str, str], silence: float
 ) -> bytes:
@@ -295,7 +280,7 @@ def fetched(
         response.close()
         connection.rejected()
         response = connection.get(path, query, silence=silence)
-    body = whole_body(response, silence)
+    body = response.read_all(silence)
     _LOG.debug("asked", extra={"path": path, "status": response.status, "bytes": len(body)})
     if response.status != HTTPStatus.OK:
         raise StatusError(response.status, body)

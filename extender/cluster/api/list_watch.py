@@ -200,17 +200,15 @@ class ListWatch:
 
     def ended(self, ending: Ending) -> float:
         """A request has ended; returns the seconds to wait before the next one."""
-        delay = {
-            Step.LIST: self._list_ended,
-            Step.STREAM: self._stream_ended,
-            Step.WATCH: self._watch_ended,
-        }[self.step](ending)
-        return max(delay, min(ending.retry_after or 0.0, MAX_RETRY_AFTER))
-
-    def _list_ended(self, ending: Ending) -> float:
         # A token may be of no use any more, whatever the answer says.
         self._continue = ""
-        return self._delay(ending)
+        of_step = {
+            Step.LIST: self._delay,
+            Step.STREAM: self._stream_ended,
+            Step.WATCH: self._watch_ended,
+        }
+        delay = of_step[self.step](ending)
+        return max(delay, min(ending.retry_after or 0.0, MAX_RETRY_AFTER))
 
     def _stream_ended(self, ending: Ending) -> float:
         reason = ending.reason
@@ -222,17 +220,14 @@ class ListWatch:
         if again:
             return self._delay(ending)
         self.step = Step.LIST
-        self._continue = ""
         return 0.0
 
     def _watch_ended(self, ending: Ending) -> float:
         reason = ending.reason
         if reason in (Reason.CLOSED, Reason.RESET, Reason.SILENT):
             return 0.0 if ending.lived >= SHORT_WATCH_SECONDS else self._delay(ending)
-        if reason in (Reason.UNREACHABLE, Reason.THROTTLED):
-            return self._delay(ending)
-        self.step = self._first_step
-        self._continue = ""
+        if reason not in (Reason.UNREACHABLE, Reason.THROTTLED):
+            self.step = self._first_step
         return self._delay(ending)
 
     def _delay(self, ending: Ending) -> float:

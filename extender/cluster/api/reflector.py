@@ -7,7 +7,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from msgspec import Raw
@@ -32,13 +31,7 @@ from extender.cluster.api.list_watch import (
     Step,
     reason_of_status,
 )
-from extender.cluster.api.objects import (
-    Event,
-    EventStream,
-    bookmark_of,
-    page_of,
-    status_of,
-)
+from extender.cluster.api.objects import Event, EventStream, bookmark_of, page_of, status_of
 from extender.cluster.node_and_class_feeds import Feed
 from extender.cluster.rate_limit import LogLimit
 from extender.kubernetes.decoder import DecodeError
@@ -333,8 +326,7 @@ class Reflector:
         if event.type == "ERROR":
             status = status_of(event.object)
             detail = f"ERROR event {status.code} {status.message}".rstrip()
-            ending = self._ending(watch, reason_of_status(status.code), detail)
-            return replace(ending, status=status.code)
+            return self._ending(watch, reason_of_status(status.code), detail, status.code)
         try:
             if event.type == "BOOKMARK":
                 self._take_bookmark(event)
@@ -368,9 +360,9 @@ class Reflector:
         for feed in self._feeds:
             feed.positioned(self._list_watch.resource_version)
 
-    def _ending(self, watch: "_Watch", reason: Reason, detail: str) -> Ending:
+    def _ending(self, watch: "_Watch", reason: Reason, detail: str, status: int = 0) -> Ending:
         lived = self._clock() - watch.began_at
-        return Ending(reason, detail, lived=lived, events=watch.events)
+        return Ending(reason, detail, status, lived=lived, events=watch.events)
 
 
 class _Watch:
