@@ -167,8 +167,7 @@ class Attempt:
             helped[position] = not found and reason is None
         if any(helped):
             # The extender is asked which of them it keeps.
-            codes = compress(self._by_class.codes, helped)
-            kept_by_class = any(self._by_class.reasons[code] is None for code in codes)
+            kept_by_class = any(compress(self._by_class.passes, helped))
             return "" if kept_by_class else "no candidate node for preemption"
         total = len(self._candidates.names)
         counts["Preemption is not helpful for scheduling"] = total - len(short)

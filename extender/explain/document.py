@@ -96,10 +96,7 @@ def nodes_document(explanation: Explanation) -> Mapping[str, str]:
 
 
 def scores_document(
-    own: RuntimeClass | None,
-    snapshot: Snapshot,
-    names: Sequence[bytes],
-    preferences: Preferences,
+    own: RuntimeClass | None, snapshot: Snapshot, names: Sequence[bytes], preferences: Preferences
 ) -> Document:
     """By node its cost and score, as prioritize gives them, and the RuntimeClasses it serves."""
     scores = preferences.scores(own, snapshot, NameRun.of(names)).scores

@@ -163,10 +163,10 @@ class ExplainEndpoint:
     ) -> Document:
         """The explanation. with_outlook: pods are read to tell what kube-scheduler would write."""
         service, of_request = self._service, isinstance(args.nodes, NodeItems)
-        runtime_class, snapshot = service.resolve_waiting(args.pod)
+        own, snapshot = service.resolve_waiting(args.pod)
         _checked(snapshot, nodes=not of_request)
         if isinstance(args.nodes, NodeItems):
-            wanted = Wanted.of((runtime_class,) if runtime_class else ())
+            wanted = Wanted.of((own,) if own else ())
             candidates = described_nodes(args.nodes.nodes, names_of(args.nodes).names, wanted)
         else:
             candidates = nodes_of(snapshot, args.nodes.names if args.nodes else None)
@@ -180,16 +180,14 @@ class ExplainEndpoint:
                 return list(service.pods_beside(incoming))
 
         beside = pods_beside if with_outlook else None
-        asked = Question(args.pod, runtime_class, candidates, service.policy, version)
+        asked = Question(args.pod, own, candidates, service.policy, version)
         explanation, document = explained(asked, rules, beside)
         if all_nodes:
             document["nodes"] = nodes_document(explanation)
         if all_nodes and not of_request:
             # kube-scheduler asks for the scores of nodes that passed every filter.
             names = candidates.names if args.nodes else explanation.passing
-            document["scores"] = scores_document(
-                runtime_class, snapshot, names, service.preferences
-            )
+            document["scores"] = scores_document(own, snapshot, names, service.preferences)
         return document
 
     def _prioritize(self) -> Response:

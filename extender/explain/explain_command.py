@@ -45,7 +45,6 @@ def _explain(program: str, flags: Flags) -> int:
         raise
     pod, snapshot = asked.pod, asked.state.snapshot
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
-
     version = partial(asked.state.version, flags.kubernetes_version)
     question = Question(pod, runtime_class, nodes_of(snapshot), policy, version)
     beside = asked.state.inventory.pods_beside

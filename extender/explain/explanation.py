@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
+from itertools import chain
 from typing import Final
 
 from extender.explain import warnings
@@ -176,9 +177,7 @@ def _judge_pod(
     Also, by shape id, the number of nodes with a taint that the pod itself does not tolerate, and
     with the labels and the name that it asks for.
     """
-    number: dict[Reason | None, int] = {
-        reason: code for code, reason in enumerate(by_class.reasons)
-    }
+    number = {reason: code for code, reason in enumerate(by_class.reasons)}
     passes = number.setdefault(None, len(number))
     held_off = Counter[ShapeId]()
     codes = list(by_class.codes)
@@ -223,11 +222,8 @@ def _lacking_group(
     lacking: Mapping[str, Sequence[Insufficient]], nodes: Sequence[bytes]
 ) -> ReasonGroup:
     # Without its overhead the pod would fit.
-    by_class = all(
-        each.asked - each.overhead <= each.allocatable
-        for found in lacking.values()
-        for each in found
-    )
+    every = chain.from_iterable(lacking.values())
+    by_class = all(each.asked - each.overhead <= each.allocatable for each in every)
     return ReasonGroup(
         "; ".join(_lacking_text(found, len(nodes)) for found in lacking.values()),
         Code.RESOURCES,

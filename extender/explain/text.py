@@ -42,7 +42,6 @@ def names_text(names: Sequence[str], count: int) -> str:
 
 
 def explanation_text(document: Document, screen: Screen) -> str:
-    """The verdict, kube-scheduler's words and what to do, and then the reasons."""
     name = document["runtimeClass"]
     head = f"{document.get('kind', 'Pod')} {shown(document['pod'])}"
     head += " (without a name)" if document["pod"].endswith("/") else ""

@@ -9,18 +9,11 @@ from typing import Final
 from extender.explain.own_checks import Question
 from extender.kubernetes.namespaces import NamespaceRules
 from extender.kubernetes.quantity import same_amounts
+from extender.model import reasons
 from extender.model.names import ShapeId
 from extender.model.objects import DEFAULT_SCHEDULER, Pod, RuntimeClass, Taint
 from extender.model.pod_needs import Toleration, fields_of
-from extender.model.reasons import (
-    Reason,
-    failed_to_start,
-    listed,
-    number_of,
-    pairs_text,
-    shown,
-    without_sandbox,
-)
+from extender.model.reasons import Reason, listed, number_of, pairs_text, shown
 from extender.rules.kubelet_checks import KubeletCheck
 from extender.rules.node_selector import UnreadableTerm
 from extender.rules.tolerations import TolerationSet
@@ -50,7 +43,7 @@ def state_sentences(
             where = f"would be refused today: {node.text}"
         said.append(f"It is already bound to {shown(state.node_name)}, which {where}.")
     if state.starting_since is not None:
-        told = without_sandbox(pod.namespace, pod.name, state.starting_since, now)
+        told = reasons.without_sandbox(pod.namespace, pod.name, state.starting_since, now)
         said.append(f"It is still starting: {told}.")
     if state.gates:
         gates = listed(state.gates)
@@ -112,9 +105,8 @@ def suspect_nodes(asked: Question, passing: Iterable[ShapeId]) -> Iterator[str]:
     if runtime_class is None:
         return
     found = (shapes[each].suspect(runtime_class.handler) for each in passing if each)
-    for text, nodes in Counter(
-        failed_to_start(each.handler, each.pods) for each in found if each
-    ).items():
+    told = Counter(reasons.failed_to_start(each.handler, each.pods) for each in found if each)
+    for text, nodes in told.items():
         yield (
             f"on {number_of(nodes, 'node')} where it fits, {text}: these nodes score lowest until"
             " one starts there"

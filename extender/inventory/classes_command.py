@@ -82,13 +82,8 @@ def _document(
             usage.count(pod, placement.judge(pod)[0])
     classes = snapshot.classes_by_name
     nodes = nodes_of_each(classes, snapshot, state.not_ready, policy, pools)
-    findings = [
-        each
-        for each in worst_first(
-            check_classes(snapshot, Support(policy.handler_check), policy, state.nodes)
-        )
-        if each.severity is not Severity.ADVICE
-    ]
+    found = check_classes(snapshot, Support(policy.handler_check), policy, state.nodes)
+    findings = [each for each in worst_first(found) if each.severity is not Severity.ADVICE]
     items: list[dict[str, Any]] = []
     for each in classes:
         of_all, of_pools = nodes[each.name]

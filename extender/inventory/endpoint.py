@@ -75,17 +75,15 @@ class InventoryEndpoint:
         return self._documents(snapshot, [class_named(snapshot, name)])[0]
 
     def _documents(self, snapshot: Snapshot, classes: Iterable[RuntimeClass]) -> list[Document]:
-        return matching.class_documents(
-            classes, snapshot, self._service.support, self._service.policy
-        )
+        service = self._service
+        return matching.class_documents(classes, snapshot, service.support, service.policy)
 
     def _class_nodes(self, name: str) -> Response:
         check_parameters("limit")
         snapshot, limit = synced(self._service), asked_limit()
         nodes = nodes_of_class(class_named(snapshot, name), snapshot, self._service.policy)
-        return answer(
-            matching.class_nodes_document(name, nodes, snapshot, limit), matching.class_nodes_text
-        )
+        document = matching.class_nodes_document(name, nodes, snapshot, limit)
+        return answer(document, matching.class_nodes_text)
 
     def _nodes(self) -> Response:
         check_parameters("limit", "q")
@@ -93,12 +91,10 @@ class InventoryEndpoint:
         part = _asked_part().encode("utf-8", "replace")
         found = sorted(name for name in snapshot.nodes if part in name.lower())
         names = found[: DEFAULT_LISTED_NODES if limit is None else limit]
-        return answer(
-            self.node_list(names, snapshot, len(found) - len(names)), matching.node_list_text
-        )
+        document = self.node_list(names, snapshot, len(found) - len(names))
+        return answer(document, matching.node_list_text)
 
     def node_list(self, names: Iterable[bytes], snapshot: Snapshot, left_out: int = 0) -> Document:
-        """Nodes with the classes that they support."""
         shapes = ((name, snapshot.nodes[name]) for name in names)
         items = [
             matching.listed_node_document(

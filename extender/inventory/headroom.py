@@ -22,18 +22,11 @@ from extender.explain.own_checks import Question
 from extender.kubernetes.resources import allocatable_of
 from extender.lint.new_nodes import NewNode
 from extender.model.objects import Amounts, Pod, RuntimeClass
+from extender.rules import resource_fit
 from extender.rules.node_checks import Policy, Requirements
 from extender.rules.node_shape import Wanted
 from extender.rules.pools import Pools, nodes_of
-from extender.rules.resource_fit import (
-    IGNORED,
-    PODS,
-    Loads,
-    amount_text,
-    amounts_in_billionths,
-    by_kube_scheduler,
-    counted,
-)
+from extender.rules.resource_fit import IGNORED, PODS, Loads, amount_text, counted
 from extender.rules.snapshot import Snapshot
 from extender.verbs.metrics import gauge_family
 
@@ -41,7 +34,9 @@ from extender.verbs.metrics import gauge_family
 def _room(found: Sequence[tuple[int, Sequence[str]]]) -> Document:
     """found: for each node what `fitting` returns."""
     ends = Counter(chain.from_iterable(names for _, names in found))
-    most = min(ends, key=lambda name: (-ends[name], by_kube_scheduler(name)), default="")
+    most = min(
+        ends, key=lambda name: (-ends[name], resource_fit.by_kube_scheduler(name)), default=""
+    )
     return {"fits": sum(pods for pods, _ in found), "limitedBy": most}
 
 
@@ -95,7 +90,7 @@ class Headroom:
         return self._loads.median(runtime_class.name)
 
     def _total(self, runtime_class: RuntimeClass) -> Amounts:
-        overhead = counted(amounts_in_billionths(runtime_class.overhead))
+        overhead = counted(resource_fit.amounts_in_billionths(runtime_class.overhead))
         return Counter(self._asked(runtime_class)) + Counter(overhead)
 
     def document(

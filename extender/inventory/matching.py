@@ -154,7 +154,6 @@ def class_nodes_text(document: Document, screen: Screen) -> str:
 
 
 def node_text(document: Document, screen: Screen) -> str:
-    """The classes that a node supports, and why it does not support the others."""
     handlers = ", ".join(each or '""' for each in document["handlers"]) or "not reported"
     is_supported = Cell("supported", Colour.GOOD)
     rows: list[Row] = [[shown(each), is_supported] for each in document["supported"]]

@@ -12,7 +12,6 @@ from extender.explain.document import Document
 from extender.explain.explanation import Explainer
 from extender.model.errors import UsageError
 from extender.model.reasons import printable, shown
-from extender.rules.node_checks import Policy
 from extender.rules.pod_state import Placement, State
 
 _COLOURS: Final = {State.RUNNING: Colour.GOOD, State.STRANDED: Colour.BAD}
@@ -28,7 +27,7 @@ def _pods(program: str, flags: Flags) -> int:
         namespace = state.namespace
     asked = {State.PENDING: flags.pending, State.STRANDED: flags.stranded}
     wanted = {state for state, is_asked in asked.items() if is_asked}
-    items = _items(state, policy_of(flags), namespace, flags.runtimeclass, wanted)
+    items = _items(state, flags, namespace, wanted)
     if flags.runtimeclass is not None and not items:
         # Pods may name a class that is gone.
         state.runtime_class(flags.runtimeclass)
@@ -37,21 +36,16 @@ def _pods(program: str, flags: Flags) -> int:
     return print_answer(flags, {"items": items}, _text, names, yes=not (wanted and items))
 
 
-def _items(
-    state: ClusterState,
-    policy: Policy,
-    namespace: str,
-    runtime_class: str | None,
-    wanted: set[State],
-) -> list[Document]:
+def _items(state: ClusterState, flags: Flags, namespace: str, wanted: set[State]) -> list[Document]:
     """The pods asked for; wanted is empty where all states are."""
-    snapshot, explainer = state.snapshot, Explainer(state.snapshot, policy)
+    snapshot, policy = state.snapshot, policy_of(flags)
+    explainer = Explainer(snapshot, policy)
     placement = Placement(snapshot, policy, datetime.now(UTC))
     items: list[Document] = []
     pending = wanted == {State.PENDING}
     for pod, explained, _ in state.inventory.pods(namespace, pending=pending):
         name = pod.runtime_class_name
-        if runtime_class is not None and name != runtime_class:
+        if flags.runtimeclass is not None and name != flags.runtimeclass:
             continue
         if not name and not pod.features and (pod.node or State.PENDING not in wanted):
             continue

@@ -127,7 +127,6 @@ def _progress(
 
 
 def _text(document: Document, screen: Screen) -> str:
-    """The pools, the objects that still name the old class, and the next steps."""
     old, new = shown(document["old"]), shown(document["new"])
     head = f"{old} → {new}: {'done' if document['done'] else 'not done'}"
     rows: list[Row] = []

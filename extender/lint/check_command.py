@@ -19,7 +19,7 @@ from extender.lint.lints.namespaces import refused_by_policies
 from extender.lint.lints.nodes import untainted_special_nodes
 from extender.lint.lints.scheduler_config import our_extenders
 from extender.lint.probe import probe
-from extender.lint.reports import findings_document, findings_text
+from extender.lint.reports import finding_document, findings_text
 from extender.model.errors import UsageError
 from extender.model.finding import Finding, Severity, worst_first
 from extender.model.reasons import number_of, shown
@@ -59,7 +59,7 @@ def _check_set_up(program: str, flags: Flags) -> int:
     failing = Severity(flags.fail_on or Severity.ADVICE)
     return print_answer(
         flags,
-        findings_document(findings),
+        {"findings": [finding_document(each) for each in findings]},
         lambda _, screen: findings_text(findings, ", ".join(looked_at), screen),
         yes=not any(each.severity.is_at_least(failing) for each in findings),
     )

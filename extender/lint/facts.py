@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import Self
 
 from extender.kubernetes.namespaces import OPT_IN_LABEL, OPTED_IN, NamespaceRules, rules_of
 from extender.model.names import ShapeId, text_of
@@ -51,9 +52,7 @@ class NamespaceFacts:
     runtime_classes: Collection[str]
 
     @classmethod
-    def of(
-        cls, namespaces: Mapping[str, Namespace], runtime_classes: Collection[str]
-    ) -> "NamespaceFacts":
+    def of(cls, namespaces: Mapping[str, Namespace], runtime_classes: Collection[str]) -> Self:
         rules = [rules_of(name, each.annotations) for name, each in sorted(namespaces.items())]
         labels = ((name, each.labels.get(OPT_IN_LABEL)) for name, each in namespaces.items())
         opted_in = {name for name, label in labels if label == OPTED_IN}

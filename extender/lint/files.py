@@ -13,14 +13,7 @@ import click
 import msgspec
 
 from extender import __version__
-from extender.admission.given_files import (
-    Surroundings,
-    file_flags,
-    read_given,
-    surroundings_of,
-    template_in,
-    unreadable,
-)
+from extender.admission import given_files
 from extender.admission.merging import REJECTED, not_found
 from extender.admission.review import Admission, Reviewer, RulesOfNamespaces
 from extender.cli.commands import policy_of
@@ -55,7 +48,9 @@ FILE_OUTPUTS: Final = ("sarif", "junit")
 
 def check_file_flags() -> list[click.Parameter]:
     return [
-        *file_flags("file or folder whose pods and workloads are checked before they are applied"),
+        *given_files.file_flags(
+            "file or folder whose pods and workloads are checked before they are applied"
+        ),
         choice(
             "--fail-on",
             "least severity of a finding for exit code 1 (default: error with -f, advice without)",
@@ -73,8 +68,8 @@ def check_file_flags() -> list[click.Parameter]:
 def check_files(program: str, flags: Flags) -> int:
     """Exit code 1 with findings that are as bad as --fail-on says. Raises UsageError."""
     names = [*flags.filename, *flags.more]
-    files = read_given(names, recursive=flags.recursive)
-    around = surroundings_of(program, flags, files)
+    files = given_files.read_given(names, recursive=flags.recursive)
+    around = given_files.surroundings_of(program, flags, files)
     state = around.state
     reviewer = Reviewer(
         state, namespace_rules=around.rules, gives_cluster_default=flags.default_class
@@ -163,7 +158,7 @@ class Judge:
 
 
 def _judge(
-    file: GivenFile, judge: Judge, around: Surroundings, judged: list[tuple[str, str]]
+    file: GivenFile, judge: Judge, around: given_files.Surroundings, judged: list[tuple[str, str]]
 ) -> list[LocatedFinding]:
     """The findings about the objects of a file, by line; judged gets (file, object) of each.
 
@@ -177,14 +172,14 @@ def _judge(
                 subject = f"{each.kind} {shown(offer.pool)}"
                 classes = around.state.snapshot.classes_by_name
                 findings = [*contradictions(offer, each.kind, classes)]
-            elif template := template_in(each, around.namespace):
+            elif template := given_files.template_in(each, around.namespace):
                 subject = template.subject
                 findings = [*ignored_class(decode(each.raw, dict), each.kind)]
                 findings += judge.findings(template)
             else:
                 continue
         except DecodeError as fault:
-            raise unreadable(file, each, fault) from None
+            raise given_files.unreadable(file, each, fault) from None
         judged.append((file.name, subject))
         found += ((each, subject, finding, place) for finding, place in findings)
     lines = file.lines((each, place) for each, _, _, place in found)

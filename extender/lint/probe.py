@@ -64,7 +64,6 @@ def _parsed(url: str) -> SplitResult:
 def _ask(
     parts: SplitResult, context: ssl.SSLContext | None, tls: Mapping[str, Any]
 ) -> tuple[int, str]:
-    """The status and the text of the answer."""
     address = parts.hostname or "", parts.port or (443 if context else 80)
     request = f"GET {parts.path.rstrip('/')}{_READINESS} HTTP/1.0\r\nHost: {parts.netloc}\r\n\r\n"
     with ExitStack() as opened:

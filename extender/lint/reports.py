@@ -23,10 +23,6 @@ _COLOURS: Final = {
 _COPIED: Final = re.compile(r"(kubectl|curl) |[A-Za-z]+: ")
 
 
-def findings_document(findings: Sequence[Finding]) -> dict[str, object]:
-    return {"findings": [finding_document(each) for each in findings]}
-
-
 def finding_document(finding: Finding) -> dict[str, object]:
     return {
         "severity": finding.severity.value,

@@ -199,10 +199,8 @@ class Pages:
 
 
 def _is_browser() -> bool:
-    kinds = ["application/json", "text/html"]
-    return (
-        request.accept_mimetypes.best_match(kinds) == "text/html" and "output" not in request.args
-    )
+    best = request.accept_mimetypes.best_match(["application/json", "text/html"])
+    return best == "text/html" and "output" not in request.args
 
 
 def _either(

@@ -43,7 +43,6 @@ def profiles_of(document: Document) -> Sequence[tuple[str, Document]]:
 
 
 def plugin_args(profile: Document, plugin: str) -> Document:
-    """The arguments of a plugin in a profile."""
     configs = (each for _, each in objects_in(profile, "pluginConfig"))
     return next((object_in(each, "args") for each in configs if each.get("name") == plugin), {})
 
