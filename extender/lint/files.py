@@ -22,17 +22,11 @@ from extender.cli.output import counted, json_text, print_answer
 from extender.cli.streams import warn, write_out
 from extender.cluster.file_objects import FileObject, GivenFile
 from extender.explain.explanation import Explainer
+from extender.kubernetes import workloads
 from extender.kubernetes.decoder import DecodeError, decode
 from extender.kubernetes.explained_pods import explained_pod
 from extender.kubernetes.namespaces import ALLOWED_ANNOTATION, REQUIRED_ANNOTATION
-from extender.kubernetes.workloads import (
-    DAEMON_SET,
-    Found,
-    Place,
-    Template,
-    ignored_class,
-    with_daemon_tolerations,
-)
+from extender.kubernetes.workloads import DAEMON_SET, Found, Place, Template
 from extender.lint.new_nodes import OFFER_GROUPS, contradictions, new_node_of
 from extender.lint.placing import hanging, unplaced
 from extender.lint.reports import junit_text, located_document, located_text, sarif_document
@@ -174,7 +168,7 @@ def _judge(
                 findings = [*contradictions(offer, each.kind, classes)]
             elif template := given_files.template_in(each, around.namespace):
                 subject = template.subject
-                findings = [*ignored_class(decode(each.raw, dict), each.kind)]
+                findings = [*workloads.ignored_class(decode(each.raw, dict), each.kind)]
                 findings += judge.findings(template)
             else:
                 continue
@@ -212,7 +206,7 @@ def _pod_of(template: Template, admitted: Mapping[str, Any]) -> Pod:
     place = ".".join(map(str, template.place))
     pod = explained_pod(msgspec.json.encode(admitted), place)
     if template.kind == DAEMON_SET:
-        pod = with_daemon_tolerations(pod)
+        pod = workloads.with_daemon_tolerations(pod)
     return replace(pod, namespace=template.namespace, name=template.name, uid="")
 
 
