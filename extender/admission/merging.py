@@ -137,12 +137,9 @@ def _with_class(
     term: SelectorTerm, of_class: Sequence[SelectorTerm], required: Sequence[Set[NodeRequirement]]
 ) -> Iterator[SelectorTerm]:
     """The terms that replace one of the pod's; required: what each of the class's requires."""
-    if _is_empty(term):
-        # The term matches no node; joined with another it would match some.
-        yield term
-        return
     own = frozenset(requirements_in(term))
-    if any(each <= own for each in required):
+    # An empty term matches no node; joined with another it would match some.
+    if _is_empty(term) or any(each <= own for each in required):
         yield term
         return
     yield from (

@@ -11,6 +11,7 @@ from extender.admission.given_files import (
     template_in,
     unreadable,
 )
+from extender.admission.json_patch import Json
 from extender.admission.merging import Merge
 from extender.admission.review import Reviewer
 from extender.cli.commands import cluster_flags
@@ -25,8 +26,6 @@ from extender.kubernetes.workloads import ignored_class
 from extender.kubernetes.yaml_documents import yaml_text
 from extender.model.errors import UsageError
 from extender.model.reasons import printable
-
-Json = dict[str, Any]
 
 
 def _render(program: str, flags: Flags) -> int:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
 
 from extender.admission.defaults import IS_DEFAULT_ANNOTATION, cluster_default, mark, takes_default
 from extender.admission.fit import Given, asked_isolation, fitted_class
+from extender.admission.json_patch import Json, apply, encode_patch
 from extender.admission.json_patch import Operation as PatchOperation
-from extender.admission.json_patch import apply, encode_patch
 from extender.admission.merging import REJECTED, Merge, mutate, not_found, validate
 from extender.admission.reviewed_pod import ReviewedPod
 from extender.kubernetes.class_annotations import PREFIX, UNSUPPORTED
@@ -27,8 +27,6 @@ from extender.model.objects import MARK, RuntimeClass
 from extender.model.reasons import shown
 from extender.rules.node_checks import unsupported_words
 from extender.rules.snapshot import RuntimeClassLookup, SnapshotSource, find_class, no_lookup
-
-Json = dict[str, Any]
 
 
 class _Kind(Struct):

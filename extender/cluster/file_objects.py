@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
 import yaml
 from msgspec import Raw
 
 from extender.cluster.input_files import ManifestError
-from extender.cluster.manifest_objects import FieldPath, documents_of, objects_in
+from extender.cluster.manifest_objects import FieldPath, documents_of, is_json, objects_in
 from extender.kubernetes.decoder import DecodeError, decode
 from extender.kubernetes.yaml_documents import YamlError
 
@@ -106,14 +105,7 @@ class GivenFile:
 
     @property
     def is_json(self) -> bool:
-        """Whether it is JSON: one document, without comments."""
-        if self.text.lstrip()[:1] != b"{":
-            return False
-        try:
-            msgspec.json.decode(self.text, type=Raw)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return False
-        return True
+        return is_json(self.text)
 
     def plain_documents(self) -> dict[int, dict[str, Any]]:
         """Those that are objects, by number."""

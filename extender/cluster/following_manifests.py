@@ -13,7 +13,7 @@ from extender.cluster.manifest_objects import Manifests, Uses, load_manifests
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.kubernetes.namespaces import NamespaceRules, rules_of
 from extender.kubernetes.resources import PodLoad, load_of_pod
-from extender.model.objects import NOTHING, Node, Pod
+from extender.model.objects import NOTHING, Pod
 from extender.model.using_objects import WaitingPod, WaitingPods
 from extender.rules.pod_state import PodGroup, group_of, is_followed
 from extender.rules.resource_fit import IncomingPod, Loads
@@ -44,7 +44,8 @@ class ManifestFollower:
         self._uses = uses
         self._groups: Mapping[PodGroup, int] | None = None
         self.loads: Loads | None = None
-        self._waiting = WaitingPods()
+        #: The pods that name a RuntimeClass and have no node.
+        self.waiting = WaitingPods()
         self._clock = clock
         self._stopping = threading.Event()
         self._loaded: tuple[Signature, ...] | None = None
@@ -77,16 +78,9 @@ class ManifestFollower:
     def find_pod(self, namespace: str, name: str) -> Pod | None:
         return self.manifests.pods.get(f"{namespace}/{name}")
 
-    def find_node(self, name: str) -> Node | None:
-        return self.manifests.nodes.get(name)
-
     def age(self) -> float:
         """Seconds since the files were read."""
         return self._clock() - self._taken_at
-
-    def waiting_pods(self) -> WaitingPods:
-        """Those that name a RuntimeClass and have no node."""
-        return self._waiting
 
     def rules_of_namespace(self, namespace: str) -> NamespaceRules:
         found = self.manifests.namespaces.get(namespace)
@@ -145,7 +139,7 @@ class ManifestFollower:
             for pod in manifests.pods.values():
                 if load := load_of_pod(pod):
                     self.loads.add(load, pod.runtime_class_name)
-        self._waiting = WaitingPods.of(
+        self.waiting = WaitingPods.of(
             WaitingPod(pod.namespace or "default", pod.name, pod.runtime_class_name)
             for pod in manifests.pods.values()
             if pod.runtime_class_name and not (pod.state.node_name or pod.state.is_finished)

@@ -34,8 +34,10 @@ def read_file(path: str | Path, limit: int = MAX_FILE_BYTES, *, pipes: bool = Fa
     """The content, of `limit` bytes at the most, or with pipes a pipe's. Raises FileError."""
     try:
         status = os.stat(path)
-        if not (pipes and stat.S_ISFIFO(status.st_mode)):
-            _check(status.st_mode)
+        mode = status.st_mode
+        if not (stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode))):
+            kinds = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
+            raise FileError(f"is a {kinds.get(stat.S_IFMT(mode), 'device')}, expected a file")
         if status.st_size > limit:
             raise FileError(_too_large(limit))
         with open(path, "rb") as file:
@@ -45,12 +47,6 @@ def read_file(path: str | Path, limit: int = MAX_FILE_BYTES, *, pipes: bool = Fa
     if len(text) > limit:
         raise FileError(_too_large(limit))
     return text
-
-
-def _check(mode: int) -> None:
-    if not stat.S_ISREG(mode):
-        kinds = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
-        raise FileError(f"is a {kinds.get(stat.S_IFMT(mode), 'device')}, expected a file")
 
 
 def _too_large(limit: int) -> str:

@@ -115,7 +115,6 @@ class Feed(ABC, Generic[HeldT]):
 
 
 def version_of(read: RawRuntimeClass | RawNamespace | RawPod) -> str:
-    """An object's resourceVersion."""
     return (read.metadata and read.metadata.resource_version) or ""
 
 
@@ -132,8 +131,6 @@ class HeldNode(Held, gc=False):
 
 
 class NodeFeed(Feed[HeldNode]):
-    """Nodes."""
-
     kind = "Node"
 
     def __init__(self, store: SnapshotStore) -> None:

@@ -249,10 +249,9 @@ def woken(
     found = []
     for pod in pods:
         key = (pod.runtime_class, id(pod.needs))
-        passes = decided.get(key)
-        if passes is None:
-            passes = decided[key] = _is_woken(pod, changes, snapshot, policy)
-        if passes:
+        if key not in decided:
+            decided[key] = _is_woken(pod, changes, snapshot, policy)
+        if decided[key]:
             found.append(pod)
     return found
 

@@ -105,11 +105,11 @@ def _start(flags: Flags, preloaded: starting.Preloaded) -> Running:
         service = replace(
             service,
             find_pod=follower.find_pod,
-            find_node=follower.find_node,
+            find_node=lambda name: follower.manifests.nodes.get(name),
             known_pods=lambda: follower.manifests.pods,
             origin=f"manifests in {', '.join(Path(path).name for path in flags.manifests)}",
             age=follower.age,
-            waiting_pods=follower.waiting_pods,
+            waiting_pods=lambda: follower.waiting,
             rules_of_namespace=follower.rules_of_namespace,
             pods_beside=follower.pods_beside,
         )

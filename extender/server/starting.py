@@ -193,8 +193,7 @@ def run(flags: Flags, start: Callable[[Preloaded], Running], uses: bool = False)
 
     def start_in_worker() -> Running:
         preloaded = loaded.pop() if loaded else _preload(flags, uses)
-        running = start(preloaded)
-        return running._replace(ops_listener=ops_listener, tls=tls)
+        return start(preloaded)._replace(ops_listener=ops_listener, tls=tls)
 
     Application(listener, start_in_worker).run()
     return 0

@@ -63,7 +63,8 @@ class ClusterConfig:
         self._impersonated = impersonated
         self._context = context
         self._kubeconfig = kubeconfig
-        self._in_cluster = not (kubeconfig or context) and _is_in_cluster()
+        in_pod = not (kubeconfig or context) and os.environ.get("KUBERNETES_SERVICE_HOST")
+        self._in_cluster = bool(in_pod) and (SERVICE_ACCOUNT / "token").exists()
         self._lock = threading.Lock()
         self._loaded_at = time.monotonic()
         self.generation = 0
@@ -153,10 +154,6 @@ def _signatures(files: list[Path]) -> tuple[Signature, ...]:
     return tuple(found)
 
 
-def _is_in_cluster() -> bool:
-    return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and (SERVICE_ACCOUNT / "token").exists()
-
-
 def _in_cluster_namespace() -> str:
     try:
         text = (SERVICE_ACCOUNT / "namespace").read_text("utf-8")
@@ -194,21 +191,9 @@ class _Kubeconfig:
         """Fill the package's Configuration. Raises ConfigError."""
         import kubernetes.config
 
-        self._check(context)
-        load: Any = kubernetes.config.load_kube_config
-        try:
-            load(
-                config_file=os.pathsep.join(map(str, self.paths)),
-                context=context or self.current,
-                client_configuration=configuration,
-            )
-        except Exception as error:  # of any type, for a faulty file
-            raise ConfigError(f"{self.given}: {one_line(error)}") from None
-
-    def _check(self, context: str | None) -> None:
         names = ", ".join(sorted(self.contexts))
+        where = os.pathsep.join(map(str, self.paths))
         if context and context not in self.contexts:
-            where = os.pathsep.join(map(str, self.paths))
             raise ConfigError(
                 f"--context {context}: not in {where}; it has {names or 'no contexts'}"
             )
@@ -217,6 +202,15 @@ class _Kubeconfig:
                 f"{self.given}: no current-context; choose one with --context: "
                 f"{names or 'it has none'}"
             )
+        load: Any = kubernetes.config.load_kube_config
+        try:
+            load(
+                config_file=where,
+                context=context or self.current,
+                client_configuration=configuration,
+            )
+        except Exception as error:  # of any type, for a faulty file
+            raise ConfigError(f"{self.given}: {one_line(error)}") from None
 
 
 def _read(kubeconfig: str | None) -> _Kubeconfig:

@@ -97,13 +97,8 @@ class Contact:
 
     def skipped(self, error: DecodeError) -> None:
         """An object could not be read."""
-        self._limit.say(
-            logging.WARNING,
-            "skip",
-            "object skipped",
-            resource=self._kind.resource,
-            cause=str(error),
-        )
+        about = {"resource": self._kind.resource, "cause": str(error)}
+        self._limit.say(logging.WARNING, "skip", "object skipped", **about)
 
     def lost(self, ending: Ending, step: Step, delay: float) -> None:
         """A request has ended, and the next one follows in `delay` seconds."""
@@ -267,15 +262,10 @@ class Reflector:
         for feed in self._feeds:
             feed.commit()
             feed.positioned(resource_version)
-        _LOG.info(
-            "synced",
-            extra={
-                "resource": self.kind.resource,
-                "objects": count,
-                "resourceVersion": resource_version,
-                "seconds": round(self._clock() - self._asked_at, 3),
-            },
-        )
+        seconds = round(self._clock() - self._asked_at, 3)
+        about = {"resource": self.kind.resource, "objects": count}
+        version = {"resourceVersion": resource_version}
+        _LOG.info("synced", extra={**about, **version, "seconds": seconds})
 
     def _follow(self, request: Request, response: ApiResponse) -> Ending:
         self.contact.refusals = 0
