@@ -49,10 +49,13 @@ class Room:
         if self._free < size + (MEDIUM_ROOM if size > MEDIUM_BYTES else 0):
             text = "too many large requests at once, try again later"
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
-        self.count(size, held)
+        self._free -= size
+        held.append(size)
 
     def count(self, size: int, held: list[int]) -> None:
-        """Count an answer, which exists already."""
+        """Count an answer, which exists already: a large one leaves room for medium requests."""
+        if size > MEDIUM_BYTES:
+            size = max(0, min(size, self._free - MEDIUM_ROOM))
         self._free -= size
         held.append(size)
 

@@ -58,7 +58,13 @@ _mallopt: Final = getattr(_LIBC, "mallopt", max)
 
 #: M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of glibc's malloc.h, in bytes: it returns nothing by
 #: itself. Between two large requests it would, and the second had to take every page anew.
-_MALLOC_OPTIONS: Final = ((-3, 32 * 2**20), (-1, 2**30))
+#: M_ARENA_MAX: threads share one heap, since malloc_trim does not shorten any other heap.
+_MALLOC_OPTIONS: Final = ((-3, 32 * 2**20), (-1, 2**30), (-8, 1))
+
+
+def _return_memory() -> None:
+    gc.collect(0)  # At most the threshold's 100,000 objects, some milliseconds.
+    _trim(0)
 
 
 class Running(NamedTuple):
@@ -99,8 +105,6 @@ class _Worker(UvicornWorker):  # type: ignore[misc]  # its base class is gunicor
     async def _serve(self) -> None:
         running, loop = self.wsgi, asyncio.get_running_loop()
         is_untrimmed = False
-        for option, value in _MALLOC_OPTIONS:
-            _mallopt(option, value)
         log = logging.getLogger("uvicorn.error")
         log.propagate = True
         # Its warnings are about clients that send no HTTP, any number a second.
@@ -121,7 +125,7 @@ class _Worker(UvicornWorker):  # type: ignore[misc]  # its base class is gunicor
             nonlocal is_untrimmed
             is_used, running.app.room.was_used = running.app.room.was_used, False
             if is_untrimmed and not is_used:
-                loop.run_in_executor(None, _trim, 0)
+                loop.run_in_executor(None, _return_memory)
             is_untrimmed = is_used
 
         files, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -173,6 +177,8 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no t
 
     def load(self) -> Running:
         """Called in the worker: wire the parts together and start what feeds them."""
+        for option, value in _MALLOC_OPTIONS:
+            _mallopt(option, value)
         # How long a page that is being made keeps the interpreter while the event loop waits.
         sys.setswitchinterval(0.0002)
         # A full collection would walk the million objects of a large body, 0.2 s in which nothing

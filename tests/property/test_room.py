@@ -43,9 +43,10 @@ def test_bodies_never_hold_more_than_there_is_room_for_and_all_of_it_comes_back(
         room.take(1, [])
 
 
-def test_large_bodies_leave_room_for_the_bodies_of_kube_scheduler() -> None:
+def test_large_bodies_and_answers_leave_room_for_the_bodies_of_kube_scheduler() -> None:
     room = Room(4 * MEDIUM_BYTES)
-    room.take(MEDIUM_ROOM + 4 * MEDIUM_BYTES, [])
+    room.take(4 * MEDIUM_BYTES, [])
+    room.count(2 * MEDIUM_ROOM, [])
     with pytest.raises(Refusal):
         room.take(MEDIUM_BYTES + 1, [])
     room.take(MEDIUM_BYTES, [])
