@@ -1,10 +1,10 @@
 /* Finds, looks up and sorts a whole request of node names, without a Python object for each.
  *
- * The optional fast half of extender/model/names.py, which says what each function is for, and does the
- * same in Python where this was not built. Names arrive in a run, `a","b","c`: what stands between
- * the first and the last quote of a JSON array of plain strings. `measure` finds where each of them
- * ends; all else goes by these places, and checks them again. Nothing here keeps a reference to an
- * argument or lets another thread run. Built against the stable ABI of Python 3.11.
+ * The optional fast half of extender/model/names.py, which documents the functions, and does the
+ * same in Python where this was not built. Names arrive in a run, `a","b","c`: the text between the
+ * first and the last quote of a JSON array of plain strings. `measure` finds where each name ends;
+ * all else uses and checks these places. No function keeps a reference to an argument or lets
+ * another thread run. Built against the stable ABI of Python 3.11.
  */
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
@@ -15,22 +15,14 @@
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
-#ifndef __SIZEOF_INT128__
-#error "the hash needs products of 128 bits; extender/model/names.py does without this part"
-#endif
 
 #define SEPARATOR "\",\"" /* between two names */
 #define SEPARATOR_LENGTH 3
 #define END_SIZE 4 /* bytes of the uint32_t that says where a name ends */
 #define BLOCK 64 /* bytes that are searched or copied at once */
-#define AHEAD 8 /* how many names before its turn a slot or a text is fetched from memory */
-#define RING (4 * AHEAD) /* names whose hashes are needed at a time */
+#define BATCH 16 /* names whose slots and texts are fetched from memory at once */
 #define MAX_CODES 256
-#define MIN_SLOTS 16
-#define EMPTY 0 /* the number in a slot that no name has had */
-#define DELETED UINT32_MAX
-
-/* ---- The names of a request ---- */
+#define NONE 0 /* the place in an empty slot, and the number of a name that was discarded */
 
 typedef struct {
     const char *text;
@@ -50,8 +42,8 @@ static size_t end_of(const Run *run, Py_ssize_t i) {
 static const Run *open_run(Run *run, const char *buffer, Py_ssize_t size, Py_ssize_t start,
                            const char *ends, Py_ssize_t ends_size) {
     int is_sound = start >= 0 && start <= size && ends_size % END_SIZE == 0;
-    *run = (Run){buffer, ends, ends_size / END_SIZE, 0};
     size_t least = 0; /* where the next name may end */
+    *run = (Run){buffer, ends, ends_size / END_SIZE, 0};
     for (Py_ssize_t i = 0; i < run->count; i++) {
         run->length = end_of(run, i);
         is_sound &= run->length >= least;
@@ -134,29 +126,33 @@ static PyObject *measure(PyObject *Py_UNUSED(module), PyObject *args) {
     return result;
 }
 
-/* ---- A table of names ---- */
-
-/* A name. It is searched for from the slot that its hash says to the first empty one. */
+/* A table of names: a name is searched for from the slot that its hash says to the first empty one.
+ * Slots are small and most of them empty: they stay in the caches, and the first is often right. */
 typedef struct {
-    uint32_t number; /* or EMPTY, or DELETED */
-    uint32_t tag;    /* the upper half of the hash */
-    uint32_t offset; /* of the text */
-    uint32_t length;
+    uint32_t tag; /* the upper half of the hash */
+    uint32_t place; /* of the name's record */
 } Slot;
+
+typedef struct { uint32_t number, length; char text[]; } Record; /* of a name */
 
 typedef struct {
     Slot *slots;
-    char *texts;       /* of all names, and of some that were discarded */
+    char *records;     /* first one of zeros, then those of all names, discarded ones too */
     size_t used, room; /* bytes of them */
-    uint32_t mask;     /* the number of slots, a power of two, less one; two thirds may be filled */
+    uint32_t mask;     /* the number of slots, a power of two, less one; a third may be filled */
     uint32_t filled;   /* slots that are not empty */
     uint64_t keys[2];  /* of the hashes; whoever names nodes must not know them */
 } Names;
 
-typedef struct {
-    PyObject_HEAD
-    Names names;
-} NameTable;
+typedef struct { PyObject_HEAD Names names; } NameTable;
+
+static Record *record_of(const Names *names, const Slot *slot) {
+    return (Record *)(names->records + slot->place);
+}
+
+static size_t size_of(size_t length) {
+    return (sizeof(Record) + length + 3) & ~(size_t)3; /* the next record begins at a uint32_t */
+}
 
 /* Mixes 16 bytes into a hash. Both halves of the product are used: in the lower one alone, what two
  * names differ in at the upper end of a word stays there, whatever it is multiplied by. */
@@ -185,9 +181,10 @@ static uint64_t hash_name(const Names *names, const char *name, size_t length) {
 static Slot *find(const Names *names, uint64_t hash, const char *name, size_t length) {
     for (uint32_t at = (uint32_t)hash & names->mask;; at = (at + 1) & names->mask) {
         Slot *slot = &names->slots[at];
-        if (slot->number == EMPTY
-            || (slot->tag == hash >> 32 && slot->length == length && slot->number != DELETED
-                && memcmp(names->texts + slot->offset, name, length) == 0))
+        const Record *record = record_of(names, slot);
+        if (slot->place == NONE
+            || (slot->tag == hash >> 32 && record->length == length
+                && memcmp(record->text, name, length) == 0))
             return slot;
     }
 }
@@ -196,42 +193,47 @@ static Slot *find(const Names *names, uint64_t hash, const char *name, size_t le
 static void add(Names *names, const char *name, size_t length, uint32_t number) {
     uint64_t hash = hash_name(names, name, length);
     Slot *slot = find(names, hash, name, length);
-    if (slot->number == EMPTY) {
-        *slot = (Slot){0, (uint32_t)(hash >> 32), (uint32_t)names->used, (uint32_t)length};
-        memcpy(names->texts + names->used, name, length);
-        names->used += length;
+    if (slot->place == NONE) {
+        *slot = (Slot){(uint32_t)(hash >> 32), (uint32_t)names->used};
+        record_of(names, slot)->length = (uint32_t)length;
+        memcpy(record_of(names, slot)->text, name, length);
+        names->used += size_of(length);
         names->filled++;
     }
-    slot->number = number;
+    record_of(names, slot)->number = number;
 }
 
 static void free_names(Names *names) {
     free(names->slots);
-    free(names->texts);
+    free(names->records);
     *names = (Names){0};
 }
 
 /* A copy with room for twice the names and one more of this length; NULL with MemoryError. */
 static Names *copy_names(Names *copy, const Names *names, size_t length) {
-    size_t slots = MIN_SLOTS, live = 1, before = names->slots == NULL ? 0 : (size_t)names->mask + 1;
-    for (const Slot *slot = names->slots; slot < names->slots + before; slot++) {
-        int is_live = slot->number != EMPTY && slot->number != DELETED;
-        length += is_live ? slot->length : 0;
-        live += (size_t)is_live;
+    size_t slots = 16, live = 1, size = size_of(length);
+    const Record *record;
+    for (size_t at = sizeof(Record); at < names->used; at += size_of(record->length)) {
+        record = (Record *)(names->records + at);
+        size += record->number != NONE ? size_of(record->length) : 0;
+        live += record->number != NONE;
     }
-    while (slots < live * 2)
+    while (slots < live * 4)
         slots *= 2;
-    *copy = (Names){.room = length * 2 + 1, .mask = (uint32_t)(slots - 1)};
+    *copy = (Names){.room = size * 2 + sizeof(Record), .mask = (uint32_t)(slots - 1)};
     memcpy(copy->keys, names->keys, sizeof(copy->keys));
     copy->slots = slots <= UINT32_MAX / 2 ? calloc(slots, sizeof(Slot)) : NULL;
-    copy->texts = copy->room <= UINT32_MAX ? malloc(copy->room) : NULL;
-    if (copy->slots == NULL || copy->texts == NULL) {
+    copy->records = copy->room <= UINT32_MAX ? calloc(1, copy->room) : NULL;
+    if (copy->slots == NULL || copy->records == NULL) {
         free_names(copy);
         return (void *)PyErr_NoMemory();
     }
-    for (const Slot *slot = names->slots; slot < names->slots + before; slot++)
-        if (slot->number != EMPTY && slot->number != DELETED)
-            add(copy, names->texts + slot->offset, slot->length, slot->number);
+    copy->used = sizeof(Record);
+    for (size_t at = sizeof(Record); at < names->used; at += size_of(record->length)) {
+        record = (Record *)(names->records + at);
+        if (record->number != NONE)
+            add(copy, record->text, record->length, record->number);
+    }
     return copy;
 }
 
@@ -273,10 +275,10 @@ static PyObject *table_set(NameTable *table, PyObject *args) {
     Names *names = &table->names, fresh;
     if (!PyArg_ParseTuple(args, "y#k:set", &name, &length, &number))
         return NULL;
-    if (number == 0 || number >= DELETED)
+    if (number == NONE || number >= UINT32_MAX)
         return PyErr_Format(PyExc_ValueError, "the number is out of range");
-    if ((uint64_t)names->filled * 3 >= (uint64_t)names->mask * 2
-        || names->room - names->used < (size_t)length) {
+    if ((uint64_t)names->filled * 3 >= (uint64_t)names->mask
+        || names->room - names->used < size_of((size_t)length)) {
         if (copy_names(&fresh, names, (size_t)length) == NULL)
             return NULL;
         free_names(names);
@@ -293,8 +295,7 @@ static PyObject *table_discard(NameTable *table, PyObject *args) {
     if (!PyArg_ParseTuple(args, "y#:discard", &name, &length))
         return NULL;
     Slot *slot = find(names, hash_name(names, name, (size_t)length), name, (size_t)length);
-    if (slot->number != EMPTY)
-        slot->number = DELETED;
+    record_of(names, slot)->number = NONE; /* as it is in the record of an empty slot */
     Py_RETURN_NONE;
 }
 
@@ -313,25 +314,25 @@ static PyObject *table_translate(NameTable *table, PyObject *args) {
     if (result == NULL)
         return NULL;
     char *answer = PyBytes_AsString(result);
-    const char *name = run.text, *sought[RING];
-    size_t lengths[RING];
-    uint64_t hashes[RING];
-    /* First its slot is fetched for each name, then the text that the slot points to. */
-    for (Py_ssize_t i = 0; i < run.count + 2 * AHEAD; i++) {
-        Py_ssize_t at = i % RING, near = i - AHEAD, now = near - AHEAD;
-        if (i < run.count) {
-            sought[at] = name;
-            lengths[at] = end_of(&run, i) - (size_t)(name - run.text);
-            hashes[at] = hash_name(&names, name, lengths[at]);
-            __builtin_prefetch(&names.slots[hashes[at] & names.mask]);
-            name += lengths[at] + SEPARATOR_LENGTH;
+    const char *name = run.text, *sought[BATCH];
+    size_t lengths[BATCH];
+    uint64_t hashes[BATCH];
+    /* For each name of a batch its slot is fetched, then the text that the slot points to. */
+    for (Py_ssize_t done = 0, n = BATCH; done < run.count; done += n) {
+        n = run.count - done < n ? run.count - done : n;
+        for (Py_ssize_t i = 0; i < n; i++) {
+            sought[i] = name;
+            lengths[i] = end_of(&run, done + i) - (size_t)(name - run.text);
+            hashes[i] = hash_name(&names, name, lengths[i]);
+            __builtin_prefetch(&names.slots[hashes[i] & names.mask]);
+            name += lengths[i] + SEPARATOR_LENGTH;
         }
-        if (near >= 0 && near < run.count)
-            __builtin_prefetch(names.texts + names.slots[hashes[near % RING] & names.mask].offset);
-        if (now >= 0) {
-            at = now % RING;
-            uint32_t number = find(&names, hashes[at], sought[at], lengths[at])->number;
-            answer[now] = codes[number < (uint64_t)n_codes ? number : 0];
+        for (Py_ssize_t i = 0; i < n; i++)
+            __builtin_prefetch(record_of(&names, &names.slots[hashes[i] & names.mask]));
+        for (Py_ssize_t i = 0; i < n; i++) {
+            const Slot *slot = find(&names, hashes[i], sought[i], lengths[i]);
+            uint32_t number = record_of(&names, slot)->number;
+            answer[done + i] = codes[number < (uint64_t)n_codes ? number : 0];
         }
     }
     return result;
@@ -348,9 +349,8 @@ static PyObject *tally(PyObject *Py_UNUSED(module), PyObject *args) {
     return PyBytes_FromStringAndSize((char *)counts, sizeof(counts));
 }
 
-/* Copies a text, or of it what there is room for before the limit; `readable` bytes may be read
- * from its begin. Returns where to go on. A copy of fixed length takes a few instructions, and the next
- * one overwrites what was too much. */
+/* Copies a text, at most up to the limit, and returns its end; `readable` bytes may be read. A copy
+ * of fixed length takes a few instructions; the next one overwrites the excess. */
 static inline char *put(char *place, const char *limit, const char *text, size_t length,
                         size_t readable) {
     size_t room = (size_t)(limit - place);
@@ -392,7 +392,6 @@ static PyObject *part(PyObject *Py_UNUSED(module), PyObject *args) {
     }
     if (highest >= (size_t)kinds)
         return PyErr_Format(PyExc_ValueError, "there must be an ending for each code");
-    /* Nothing follows the last one. */
     sizes[0] = keep && sizes[0] ? sizes[0] - SEPARATOR_LENGTH : 0;
     sizes[1] = sizes[1] > (size_t)cut ? sizes[1] - (size_t)cut : 0;
     char *places[2], *limits[2];

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
-from extender.model.names import NameRun, ShapeId, tally
+from extender.model.names import NameRun, ShapeId
 from extender.model.objects import Node, RuntimeClass
 from extender.rules.class_nodes import (
     ClassIndex,
@@ -49,7 +49,7 @@ class Scores:
     @classmethod
     def of(cls, codes: bytes, levels: Sequence[int]) -> Self:
         """levels has the cost of each code, ascending; one code more is that of unknown nodes."""
-        present = [code for code, n in enumerate(tally(codes, len(levels) + 1)) if n]
+        present = [code for code in range(len(levels) + 1) if code in codes]
         least = levels[present[0]] if present and present[0] < len(levels) else 0
         scores = [MAX_SCORE // (1 + max(cost - least, 0)) for cost in levels]
         scores.append(0)
