@@ -1,6 +1,6 @@
-"""Follows pods, and puts the runtime handlers that fail to start them into the store.
+"""Follows pods, and puts runtime handlers that fail to start pods into the store as suspects.
 
-Events about their nodes, for `kubectl describe node`, tell of it.
+Each change is also written as an Event about the node, which `kubectl describe node` shows.
 """
 
 import hashlib
@@ -31,16 +31,17 @@ from extender.rules.suspects import DEFAULT_HANDLER, Evidence, Pair, Suspicion, 
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: How often the evidence is looked at, as long as that takes no more than a tenth of it.
+#: The pause between two looks at the evidence. After a slow look the pause is _REST times as long
+#: as the look, so that looking takes at most a tenth of the time.
 LOOK_SECONDS: Final = 1.0
 _REST: Final = 9.0
 
-#: Nodes and classes that are told of at a time.
+#: The most warnings about nodes and classes logged by one look.
 MAX_WARNINGS: Final = 10
 
 
 class Mode(StrEnum):
-    """--distrust: what a suspect handler means to a node."""
+    """--distrust: what a suspect handler means for its node."""
 
     OFF = "off"
     SCORE = "score"
@@ -52,9 +53,9 @@ class HeldSandbox(Held):
 
 
 class SandboxFeed(Feed[HeldSandbox]):
-    """Pods without a sandbox on their nodes; of all others it is only noted that they started.
+    """Keeps the pods that have a node and no sandbox. Of other pods it notes only the start.
 
-    It belongs to the reflector's thread; the lock guards the evidence.
+    The reflector's thread owns the feed; the lock guards the evidence.
     """
 
     kind = PODS.name
@@ -96,14 +97,14 @@ class SandboxFeed(Feed[HeldSandbox]):
                 self.evidence.waiting[name] = held.sandbox
 
 
-#: Events of objects without a namespace are in this one.
+#: Events about objects without a namespace are in the namespace `default`.
 _PATH: Final = "/api/v1/namespaces/default/events"
 
 _ANSWER_SECONDS: Final = 5.0
 
 
 class NodeEvent(NamedTuple):
-    """One change of a node's state; occasion tells it from others of the same text."""
+    """One change of a node's state. occasion tells it apart from changes with the same text."""
 
     node: str
     reason: str
@@ -113,13 +114,13 @@ class NodeEvent(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The same for each replica of this service, and after a restart; 253 bytes at the most."""
+        """The same in each replica of this service and after a restart; at most 253 bytes."""
         digest = hashlib.sha256(repr(self).encode()).hexdigest()[:16]
         return f"{self.node[:200].rstrip('.-')}.{digest}"
 
 
 class NodeEvents:
-    """For one thread. Each Event is logged; in an outage they are dropped."""
+    """Logs and writes Events, for one thread. An Event that can't be written is dropped."""
 
     def __init__(self, connection: ApiConnection) -> None:
         self._connection = connection
@@ -146,7 +147,7 @@ class NodeEvents:
 
 def _body(event: NodeEvent) -> bytes:
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    # A kubelet's Events of its node have the node's name for its UID, and kubectl looks for that.
+    # The kubelet's Events about its node give the node's name as UID. kubectl searches for that.
     node = {"apiVersion": "v1", "kind": "Node", "name": event.node, "uid": event.node}
     about = {"reason": event.reason, "message": event.message, "involvedObject": node}
     times = {"firstTimestamp": now, "lastTimestamp": now, "count": 1}
@@ -177,7 +178,7 @@ class Distrust:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """after: --distrust-after. clock: seconds since the epoch, as Kubernetes writes them."""
+        """after: --distrust-after. clock: seconds since the epoch, comparable with API times."""
         self._store = store
         self._feed = feed
         self._events = events
@@ -208,7 +209,7 @@ class Distrust:
             rest = max(LOOK_SECONDS, _REST * (time.monotonic() - began))
 
     def look(self) -> None:
-        """Judge once, change the store, and write an Event for each change."""
+        """Judge the evidence once, update the store, and write an Event for each change."""
         feed, snapshot, now = self._feed, self._store.snapshot, self._clock()
         if not snapshot.is_synced:
             return
@@ -225,7 +226,7 @@ class Distrust:
                 if pair.handler == DEFAULT_HANDLER and seen.failed(now, self._after)
             }
         before, refuses = self._suspicions, self._mode is Mode.REFUSE
-        # A node that is gone takes its suspicions with it.
+        # A deleted node loses its suspicions.
         self._suspicions = {
             pair: each for pair, each in found.items() if each and snapshot.nodes[pair.node]
         }
@@ -243,7 +244,7 @@ class Distrust:
 def changes(
     before: Mapping[Pair, Suspicion], after: Mapping[Pair, Suspicion], *, refuses: bool
 ) -> Iterator[NodeEvent]:
-    """An Event for each change of a state; refuses: whether a try is one of them."""
+    """An Event for each suspicion that changed. refuses: the start of a trial is an Event too."""
     for pair in sorted(before.keys() | after.keys()):
         old, new = before.get(pair), after.get(pair)
         node, handler = text_of(pair.node), shown(pair.handler)

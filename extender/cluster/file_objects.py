@@ -1,4 +1,4 @@
-"""The objects of a file as it was given, each with its place: to be judged, or to be rendered."""
+"""The objects of the files given to check and render, each with its place in the file."""
 
 import codecs
 import re
@@ -21,10 +21,10 @@ _LINE_ENDS: Final = re.compile(r"\r\n|\n|\r")
 
 
 def begins_of(text: str, wanted: Collection[int]) -> Iterator[tuple[int, FieldPath, int]]:
-    """(document, path, the character at which it begins) of each value of the wanted documents.
+    """Yields (document, path, index of the first character) for each value in wanted documents.
 
-    A value begins with its key. What an alias or a merge stands for has no path of its own. The
-    first syntax error ends the documents: callers that care have parsed the text before.
+    A value begins at its key. The values that an alias or a merge inserts have no path of their
+    own. The first syntax error ends the iteration: callers that care parse the text before.
     """
     number, tree = -1, list[_Open]()
     events: Iterator[Any] = yaml.parse(text, Loader=_PARSER)
@@ -54,15 +54,15 @@ _ENDS: Final = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 
 
 class _Open:
-    """An object or list whose end has not come: its key or index at this moment."""
+    """An object or list that is still being read; step is its current key or index."""
 
     def __init__(self, *, is_list: bool) -> None:
         self.step: str | int = -1 if is_list else ""
-        #: Where the key begins whose value comes next; None where a key comes next.
+        #: Where the current key begins; None if the next event is a key.
         self._key_begin: int | None = None
 
     def step_on(self, event: Any, start: int) -> int | None:
-        """Where the value of an event begins; None where the event is a key."""
+        """Take the next event. Returns where its value begins, None if the event is a key."""
         if isinstance(self.step, int):
             self.step += 1
             return start
@@ -74,7 +74,7 @@ class _Open:
 
 
 def decoded(text: bytes) -> str:
-    """The text as YAML reads it. Raises UnicodeDecodeError."""
+    """The text in the encoding that YAML would detect. Raises UnicodeDecodeError."""
     if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return text.decode("utf-16")
     return text.decode("utf-8-sig")
@@ -82,7 +82,7 @@ def decoded(text: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileObject:
-    """One object: in which document of its file, from 0, and where in it; () but for a List's."""
+    """One object. document: its number in the file, from 0. place: its path; () outside a List."""
 
     document: int
     place: FieldPath
@@ -97,7 +97,7 @@ class FileObject:
 
 @dataclass(frozen=True, slots=True)
 class GivenFile:
-    """A file by the name that it was given by, and its objects in order."""
+    """A file: its name as the user gave it, its text, and its objects in order."""
 
     name: str
     text: bytes = field(repr=False)
@@ -108,16 +108,16 @@ class GivenFile:
         return is_json(self.text)
 
     def plain_documents(self) -> dict[int, dict[str, Any]]:
-        """Those that are objects, by number."""
+        """The documents that are objects, by number."""
         found = documents_of(self.text, skip_others=True)
         return {number: decode(document, dict) for number, document in found}
 
     def lines(
         self, wanted: Iterable[tuple[FileObject, FieldPath]]
     ) -> Mapping[tuple[int, FieldPath], int]:
-        """The line of each path or of the object that would hold it, by document and whole path.
+        """The line of each path, from 1, by document and whole path.
 
-        Lines are counted from 1, as editors do.
+        A path that the file lacks has the line of the nearest value above it.
         """
         paths = {(each.document, each.place + path) for each, path in wanted}
         if not paths:
@@ -139,7 +139,7 @@ class GivenFile:
 
 
 def read_objects(name: str, text: bytes) -> GivenFile:
-    """The objects of a text; documents that are none are left out. Raises ManifestError."""
+    """The objects of a text. Other documents are left out. Raises ManifestError."""
     objects: list[FileObject] = []
     try:
         for number, document in documents_of(text, skip_others=True):

@@ -20,8 +20,8 @@ from extender.rules.resource_fit import IncomingPod, Loads
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: How often the files are checked. A change is read once two checks agree, so that a file that is
-#: just being written is not read half.
+#: The pause between two checks of the files. A change is loaded when two checks agree, so that a
+#: half-written file is not loaded.
 POLL_SECONDS: Final = 0.5
 
 
@@ -37,7 +37,7 @@ class ManifestFollower:
         uses: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """uses: pods and workloads are read too, for `groups` and `loads`."""
+        """uses: also read pods and workloads, for `groups` and `loads`."""
         self._paths = paths
         self._store = store
         self._preloaded = preloaded
@@ -68,7 +68,7 @@ class ManifestFollower:
         return {"manifests": self.describe}
 
     def describe(self) -> str:
-        """Empty while all is well; else what is wrong, and for how long."""
+        """Empty while all is well; else the error of the last reload, and its age."""
         error = self._error
         if not error:
             return ""
@@ -120,11 +120,11 @@ class ManifestFollower:
         return load_manifests(self._paths, Manifests(uses=Uses() if self._uses else None))
 
     def pods_beside(self, _: IncomingPod) -> Iterator[PodLoad]:
-        """The pods of the manifests that take room of a node."""
+        """The pods of the manifests that take room on a node."""
         yield from filter(None, map(load_of_pod, self.manifests.pods.values()))
 
     def groups(self) -> Mapping[PodGroup, int] | None:
-        """The number of pods in each group, as for a live cluster."""
+        """The number of pods in each group; None without `uses`."""
         return self._groups
 
     def _take(self, seen: tuple[Signature, ...], manifests: Manifests) -> None:
@@ -144,7 +144,7 @@ class ManifestFollower:
             for pod in manifests.pods.values()
             if pod.runtime_class_name and not (pod.state.node_name or pod.state.is_finished)
         )
-        # The classes are in the store, and of the nodes all that takes room.
+        # The store has the classes, and the labels and allocatable of nodes, which are large.
         nodes = {
             name: replace(node, labels=NOTHING, allocatable=b"")
             for name, node in manifests.nodes.items()

@@ -1,6 +1,6 @@
 """Reads the files that a flag names: regular files and pipes, of bounded size.
 
-Anything else, such as a device or a socket, may block for ever or never end.
+Reading anything else, such as a device or a socket, may block for ever or never end.
 """
 
 import os
@@ -15,8 +15,8 @@ from extender.model.errors import UsageError
 #: 65,536 nodes of 16 KiB, as `kubectl get nodes` prints them.
 MAX_FILE_BYTES: Final = 2**30
 
-#: What tells a file from the one that is written or put in its place later: path, inode, size in
-#: bytes, and the time of its last change in nanoseconds.
+#: A value that differs once a file is rewritten or replaced: its path, inode, size in bytes, and
+#: modification time in nanoseconds.
 Signature = tuple[str, int, int, int]
 
 
@@ -31,7 +31,7 @@ class FileError(Exception):
 
 
 def read_file(path: str | Path, limit: int = MAX_FILE_BYTES, *, pipes: bool = False) -> bytes:
-    """The content, of `limit` bytes at the most, or with pipes a pipe's. Raises FileError."""
+    """The content, at most `limit` bytes. pipes: the file may be a pipe. Raises FileError."""
     try:
         status = os.stat(path)
         mode = status.st_mode
@@ -58,7 +58,7 @@ def cause_of(error: OSError | ValueError) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
-#: The name of a file that stands for standard input.
+#: The file name that means standard input.
 STDIN: Final = "-"
 
 
@@ -77,13 +77,13 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 class ManifestError(UsageError):
-    """A manifest can't be used; one line that names the file, the object and the cause."""
+    """A manifest can't be used. The text is one line that names the file, object and cause."""
 
 
 def manifest_files(paths: Iterable[str]) -> list[Path]:
-    """The files of --manifests: a file itself, and of a folder those with a manifest's extension.
+    """The named files, and in each named folder the files with a manifest's extension.
 
-    Names with a dot first, as ..data of a mounted ConfigMap, are skipped. Raises ManifestError.
+    A folder's names with a leading dot are skipped, as a ConfigMap's ..data. Raises ManifestError.
     """
     files: list[Path] = []
     for name in paths:
@@ -102,7 +102,7 @@ def manifest_files(paths: Iterable[str]) -> list[Path]:
 
 
 def signatures(paths: Iterable[str]) -> tuple[Signature, ...]:
-    """A value that differs once any of the files has changed. Raises ManifestError."""
+    """A value that changes when any of the files changes. Raises ManifestError."""
     try:
         return tuple(map(signature_of, manifest_files(paths)))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A live cluster as the source of the snapshot: one reflector a kind, each on its own thread."""
+"""A live cluster as the source of the snapshot: one reflector for each kind, on its own thread."""
 
 import logging
 import threading
@@ -35,28 +35,28 @@ from extender.verbs.outcomes import RefusedPods
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: The longest that a request waits, whatever the connection does.
+#: The longest that a request waits for a lookup, whatever the connection does.
 LIMIT_SECONDS: Final = 1.0
 
-#: An answer, or the lack of one, is used for further requests with that name this long.
+#: How long the result of a lookup, also a failed one, is reused for the same name.
 REUSE_SECONDS: Final = 1.0
 
-#: Look-ups a second, for all names together.
+#: Lookups a second, for all names together.
 QUESTIONS_PER_SECOND: Final = 10
 
-#: Look-ups that have not ended, waited for or not: each has a thread.
+#: The most lookups in flight, whether or not a request still waits for them. Each has a thread.
 MAX_UNDER_WAY: Final = 8
 
 
 class _Question(NamedTuple):
-    """One name looked up: a class, None or an error is the result."""
+    """The lookup of one name. Its result is a class, None or an error."""
 
     asked_at: float
     answer: Future[RuntimeClass | None]
 
 
 class LiveLookup:
-    """One GET for a missing class, for request threads; a class found is put into the store."""
+    """Looks up a missing class by one GET, for request threads. Puts the class into the store."""
 
     def __init__(
         self,
@@ -74,9 +74,9 @@ class LiveLookup:
         self._own = threading.local()
 
     def __call__(self, name: str) -> RuntimeClass | None:
-        """None when there is no such class. Raises UndecidedError without an answer in time."""
+        """None if the class does not exist. Raises UndecidedError without an answer in time."""
         if node_name_fault(name):
-            # The names of classes follow the same rules as those of nodes.
+            # Names of classes follow the same rules as names of nodes.
             return None
         question = self._question(name)
         left = question.asked_at + LIMIT_SECONDS - self._clock()
@@ -128,7 +128,7 @@ def _undecided(name: str, cause: str) -> UndecidedError:
 
 
 class LiveCluster:
-    """Follows a cluster from `start` to `stop`: RuntimeClasses, nodes and other kinds if wanted."""
+    """Follows a cluster from `start` to `stop`: RuntimeClasses, Nodes, and other kinds if given."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class LiveCluster:
         _LOG.info("following the cluster", extra={"host": self._config.host})
 
     def stop(self) -> None:
-        """Cut off the watches, whatever they are doing; does not wait."""
+        """Cut off the watches at once. Does not wait for the threads."""
         for each in self._threads():
             each.stop()
 
@@ -190,7 +190,7 @@ class LiveCluster:
         }
 
     def age(self) -> float:
-        """Seconds since all kinds were heard of; before the first contact, since the epoch."""
+        """Seconds since the oldest of the kinds' last contacts; since 1970 if a kind had none."""
         return time.time() - min(each.contact.heard_at_epoch for each in self._reflectors)
 
     def wake(self, refused: RefusedPods, policy: Policy) -> None:
@@ -200,6 +200,6 @@ class LiveCluster:
         self._others.append(Requeue(self._store, refused, policy, connection, patched))
 
     def distrust(self, feed: SandboxFeed, support: Support, mode: Mode, after: float) -> None:
-        """From `start` on, judge what the feed, which is one of the others, has seen."""
+        """From `start` on, judge the evidence of the feed, which must be one of `others`."""
         events = NodeEvents(ApiConnection(self._config))
         self._others.append(Distrust(self._store, feed, events, support, mode, after))

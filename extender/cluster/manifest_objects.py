@@ -1,4 +1,4 @@
-"""What manifests hold: takes Nodes, RuntimeClasses, Pods, Namespaces and workloads, one by one."""
+"""Reads the objects of manifests: Nodes, RuntimeClasses, Pods, Namespaces and workloads."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ T = TypeVar("T")
 #: Keys of objects and indices of lists, from the document down.
 FieldPath = tuple[str | int, ...]
 
-#: The kinds that are read, by the group of their apiVersion.
+#: The kinds that are read, each with the group of its apiVersion.
 _NODE_TEMPLATES: Final = frozenset((each.name, each.group) for each in NODE_TEMPLATES)
 _GROUPS: Final = {each.name: each.group for each in (NAMESPACES, NODES, PODS, RUNTIME_CLASSES)}
 
@@ -50,7 +50,7 @@ _GROUPS: Final = {each.name: each.group for each in (NAMESPACES, NODES, PODS, RU
 class Uses:
     """The users of RuntimeClasses in the files: pods by NAMESPACE/NAME, and workloads.
 
-    not_ready: nodes whose condition Ready is not True. node_templates: of NODE_TEMPLATES, by kind.
+    not_ready: nodes that are not Ready. node_templates: objects of NODE_TEMPLATES, with their kind.
     """
 
     pods: dict[str, PlacedPod] = field(default_factory=dict)
@@ -61,10 +61,10 @@ class Uses:
 
 @dataclass(slots=True)
 class Manifests:
-    """What the files hold, by name; pods by NAMESPACE/NAME. Warnings are for a person to read.
+    """The objects of the files by name, pods by NAMESPACE/NAME, and warnings for the user.
 
-    templates: the pods that workloads make; subjects: pods and workloads as they came; both by kind
-    and NAMESPACE/NAME. These two and uses are None where they are not wanted.
+    templates: the pods that workloads make. subjects: pods and workloads as JSON. Both are by kind
+    and NAMESPACE/NAME. templates, subjects and uses are None if they are not wanted.
     """
 
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Manifests:
         return not any((*found, *others))
 
     def put(self, into: dict[K, T], key: K, value: T, named: str) -> None:
-        """Keep an object; warn of several with one name."""
+        """Add an object, and warn if its name is there already."""
         if key in into:
             self.warnings.append(f"{named} is there more than once; the last one counts")
         into[key] = value
@@ -98,7 +98,7 @@ class _Named(Struct):
 
 
 class Header(Struct, rename="camel"):
-    """The kind of an object, and its items, which may be anything where it is no List."""
+    """The kind of an object, and its items, which may be anything unless it is a List."""
 
     api_version: str | None = None
     kind: str | None = None
@@ -127,7 +127,7 @@ def take_document(document: Raw, loaded: Manifests) -> None:
 def objects_in(
     document: Raw, default_kind: str = "", place: FieldPath = ()
 ) -> Iterator[tuple[FieldPath, Header, Raw]]:
-    """A document's object, or a List's, with places. Raises ManifestError and DecodeError."""
+    """The objects of a document or List, with places. Raises ManifestError and DecodeError."""
     header = decode(document, Header)
     header.kind = kind = header.kind or default_kind
     items = nullable(header.items, list[Raw], "items") if kind.endswith("List") else None
@@ -142,7 +142,7 @@ def objects_in(
 
 
 def _name_of(document: Raw) -> str:
-    """The object's name for an error message, as far as it can be read."""
+    """The object's name for an error message; "" if it can't be read."""
     try:
         metadata = decode(document, _Named).metadata
     except DecodeError:
@@ -157,7 +157,7 @@ def _named(kind: str, name: str) -> str:
 def _take_node(document: Raw, loaded: Manifests) -> None:
     node = NodeReader().read(document)
     if node.allocatable:
-        allocatable_of(node.allocatable)  # raises DecodeError where it can't be read
+        allocatable_of(node.allocatable)  # raises DecodeError if it is malformed
     fault = node_name_fault(node.name)
     if fault:
         raise ManifestError(f"{_named('Node', node.name)}: {fault}")
@@ -191,7 +191,7 @@ def _take_pod(document: Raw, loaded: Manifests) -> None:
 
 
 def _take_workload(document: Raw, kind: str, loaded: Manifests) -> None:
-    """Read a workload, as far as templates or uses are wanted."""
+    """Read a workload into templates, uses and subjects, if they are wanted."""
     if loaded.templates is not None:
         pod = template_pod_of(document, kind)
         name = f"{pod.namespace or 'default'}/{pod.name}"
@@ -213,7 +213,7 @@ def _warn_of_ignored_class(document: Raw, kind: str, key: str, loaded: Manifests
 
 
 def _take_namespace(document: Raw, loaded: Manifests) -> None:
-    """Read a Namespace; one that can't be read is left out, since few commands look at any."""
+    """Read a Namespace. A malformed one is left out with a warning: few commands need any."""
     try:
         name, namespace = namespace_of(decode(document, RawNamespace))
     except DecodeError as error:
@@ -238,10 +238,9 @@ def load_manifests(
     pipes: bool = False,
     counted: Callable[[Iterable[Path], str], Iterable[Path]] = lambda found, _: found,
 ) -> Manifests:
-    """Read all files, into `loaded` if given, which another thread may then look at meanwhile.
+    """Read all files, into `loaded` if it is given. Raises ManifestError.
 
-    With pipes, a path may be a pipe, such as a shell's <(…). counted: as ClusterReader's, of files.
-    Raises ManifestError.
+    pipes: a path may be a pipe, such as a shell's <(…). counted: passes files on, to show progress.
     """
     loaded = Manifests() if loaded is None else loaded
     named = {Path(path) for path in paths}
@@ -258,7 +257,7 @@ def load_manifests(
 
 
 def read_manifest(text: bytes, name: str, loaded: Manifests) -> None:
-    """Read one file's text; name is the file's in errors. Raises ManifestError."""
+    """Read the text of one file into `loaded`. name: for errors. Raises ManifestError."""
     try:
         for _, document in documents_of(text):
             take_document(document, loaded)
@@ -270,7 +269,7 @@ def read_manifest(text: bytes, name: str, loaded: Manifests) -> None:
 
 def is_json(text: bytes) -> bool:
     """Whether a text is one object in JSON, without comments. Raises ManifestError."""
-    # Nothing but JSON begins like this, YAML's flow style excepted.
+    # Only JSON and YAML's flow style begin with a brace.
     if text.lstrip()[:1] != b"{":
         return False
     try:
@@ -285,12 +284,12 @@ def is_json(text: bytes) -> bool:
 
 
 def documents_of(text: bytes, *, skip_others: bool = False) -> Iterator[tuple[int, Raw]]:
-    """The documents of a text that are objects, by their numbers from 0.
+    """The documents of a text that are objects, each with its number, from 0.
 
-    What is none is an error, or with skip_others left out. Raises ManifestError and YamlError.
+    Other documents are errors, or skipped with skip_others. Raises ManifestError and YamlError.
     """
     if is_json(text):
-        # A cluster of 65,000 nodes in JSON is read a hundred times faster than as YAML.
+        # For 65,000 nodes in JSON, this is a hundred times faster than reading them as YAML.
         yield 0, Raw(text)
         return
     for number, document in enumerate(yaml_documents(text, pack_items=True)):
@@ -303,14 +302,14 @@ def documents_of(text: bytes, *, skip_others: bool = False) -> Iterator[tuple[in
             raise ManifestError(f"document {number + 1}: expected an object, got {kind}")
 
 
-#: Longer texts are no pod: etcd keeps objects up to 1.5 MB.
+#: The longest pasted text that is read: etcd stores objects of at most 1.5 MB.
 MAX_PASTED: Final = 1_500_000
 
 
 def pasted_pods(text: bytes) -> tuple[Mapping[str, Pod], Sequence[str]]:
     """The Pods of a text and of its workloads, by KIND NAMESPACE/NAME, and warnings.
 
-    Raises BadRequestError, also where there is none.
+    Raises BadRequestError, also if there is no pod.
     """
     if len(text) > MAX_PASTED:
         raise BadRequestError(f"the text is over the limit of {MAX_PASTED:,} bytes")

@@ -1,4 +1,4 @@
-"""From raw objects to the store: what is kept of each object, and what has changed.
+"""From raw objects to the store: feeds keep a part of each object, and find what has changed.
 
 A feed belongs to its kind's reflector thread, unless a docstring says otherwise.
 """
@@ -21,12 +21,12 @@ from extender.model.objects import Condition, RuntimeClass
 from extender.rules.node_shape import Shape, shape_of
 
 #: Changes of nodes that arrive together make one snapshot: at 65,000 nodes a snapshot takes 3 ms,
-#: thirty times as long as reading a change. This many changes make a snapshot at once.
+#: thirty times as long as reading a change. After this many changes a snapshot is made at once.
 MAX_TOGETHER: Final = 1000
 
 
 class Held(Struct, gc=False):
-    """What is kept of an object between events."""
+    """The part of an object that is kept between events."""
 
     revision: int | None
 
@@ -35,9 +35,9 @@ HeldT = TypeVar("HeldT", bound=Held)
 
 
 class Feed(ABC, Generic[HeldT]):
-    """The objects of one kind: a list collected aside and then swapped in, and changes after it.
+    """The objects of one kind. A list is collected aside and swapped in; then changes are applied.
 
-    An object whose resourceVersion is older than the one held is not applied.
+    An object whose resourceVersion is older than that of the held object is ignored.
     """
 
     kind: str
@@ -65,12 +65,12 @@ class Feed(ABC, Generic[HeldT]):
             self._aside.pop(name, None)
             return
         if held.revision != newest:
-            # The object held before keeps its revision, in case this list is never completed.
+            # A copy: this list may never be completed, so the held object keeps its revision.
             held = msgspec.structs.replace(held, revision=newest)
         self._aside[name] = held
 
     def commit(self) -> None:
-        """The list is complete: objects that are not in it no longer exist."""
+        """Swap in the complete list: objects that are not in it no longer exist."""
         assert self._aside is not None
         self._held, self._aside = self._aside, None
         self._replace(self._held)
@@ -93,16 +93,16 @@ class Feed(ABC, Generic[HeldT]):
         return version
 
     def flush(self) -> None:
-        """Hand on the changes that `change` has put aside: the stream has nothing more for now."""
+        """Hand the changes put aside to the store: the stream has nothing more for now."""
 
     def positioned(self, resource_version: str) -> None:
-        """All objects up to this version are held."""
+        """Note that the feed has all changes up to this version."""
 
     @abstractmethod
     def _decode(self, raw: Raw) -> tuple[bytes, str, HeldT | None]:
-        """The name of an object, its resourceVersion and what is kept of it. Raises DecodeError.
+        """An object's name, its resourceVersion, and the part to keep. Raises DecodeError.
 
-        The object held before where nothing that matters differs; None for one that is ignored.
+        The part is the one held before if nothing relevant differs, None for an ignored object.
         """
 
     @abstractmethod
@@ -110,7 +110,7 @@ class Feed(ABC, Generic[HeldT]):
         """Hand a complete list to the store."""
 
     def _apply(self, name: bytes, held: HeldT | None, before: HeldT | None) -> None:
-        """Hand a change to the store; None for a deleted object, and before a new one."""
+        """Hand a change to the store. held is None for a deleted object, before for a new one."""
         self._replace(self._held)
 
 
@@ -119,10 +119,7 @@ def version_of(read: RawRuntimeClass | RawNamespace | RawPod) -> str:
 
 
 class HeldNode(Held, gc=False):
-    """About 50 bytes; labels are the store's own, bare is the shape without what classes ask for.
-
-    allocatable is status.allocatable as JSON.
-    """
+    """The fields of ObservedNode, about 50 bytes: the store has the same labels object."""
 
     labels: bytes
     bare: Shape
@@ -146,7 +143,7 @@ class NodeFeed(Feed[HeldNode]):
         before = self._held.get(name)
         version, labels = read.resource_version, read.labels
         newest = revision(version)
-        # kube-apiserver writes labels in canonical form, so comparing bytes is mostly enough.
+        # kube-apiserver writes labels in canonical form, so comparing the bytes mostly suffices.
         if before is None or labels != before.labels:
             labels = canonical_labels(node.labels)
         if (
@@ -192,7 +189,7 @@ class RuntimeClassFeed(Feed[HeldClass]):
     def __init__(self, store: SnapshotStore) -> None:
         super().__init__()
         self._store = store
-        # Between the reflector's thread and those that offer.
+        # The reflector's thread writes, and any thread may call `offer`.
         self._lock = threading.RLock()
         self._position: int | None = None
 
@@ -210,9 +207,9 @@ class RuntimeClassFeed(Feed[HeldClass]):
             self._position = revision(resource_version)
 
     def offer(self, raw: Raw) -> RuntimeClass | None:
-        """Add a class that a GET has just returned; from any thread. Raises DecodeError.
+        """Add a class that a GET has just returned. Any thread may call it. Raises DecodeError.
 
-        None when the reflector is past that version, so that the class has been deleted since.
+        Returns None if the reflector is past the class's version: it has been deleted since.
         """
         with self._lock:
             name, version, found = self._decode(raw)

@@ -1,7 +1,7 @@
 """Waits briefly for the watch event that made kube-scheduler try a pod again.
 
-A pod that kube-scheduler tries because of an event that has not arrived here yet would be refused
-by the old state, and nothing would try it again.
+kube-scheduler may see an event before this service does, and try a pod again because of it. The
+pod would then be refused by the old state, and nothing would try it once more.
 """
 
 import asyncio
@@ -13,18 +13,18 @@ from typing import Final
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.rules.snapshot import Snapshot
 
-#: How much later than at kube-scheduler an event may arrive here. Measured with the real one:
-#: without a wait 7 of 25 pods were left Pending, with this none of 25.
+#: How much later than at kube-scheduler an event may arrive here. Measured with a real
+#: kube-scheduler: without a wait 7 of 25 pods stayed Pending, with this wait none of 25.
 WAIT_SECONDS: Final = 0.03
 
-#: Pods are scheduled one after the other: 10 waits of 30 ms are a third of the time.
+#: kube-scheduler tries one pod at a time: 10 waits of 30 ms are a third of its time.
 WAITS_PER_SECOND: Final = 10
 
-#: How many of these are for pods that are seen for the first time. These were just created, while a
-#: pod that was refused before is tried again because of an event, which may be missing here.
+#: The limit for pods that are tried for the first time. Further waits are reserved for pods that
+#: were refused before: an event made kube-scheduler try them again, and may be missing here.
 FIRST_WAITS_PER_SECOND: Final = 7
 
-#: How often it is looked whether the event has come.
+#: The pause between two looks for the event.
 _POLL_SECONDS: Final = 0.002
 
 
@@ -40,7 +40,7 @@ class NodeWait:
     async def __call__(
         self, judged: Snapshot, *, tried_before: bool
     ) -> AsyncGenerator[Snapshot, None]:
-        """Each newer snapshot within WAIT_SECONDS; one that is there already costs no wait."""
+        """Each newer snapshot within WAIT_SECONDS. No wait is counted if one is there already."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + WAIT_SECONDS
         is_counted = False
@@ -57,7 +57,7 @@ class NodeWait:
             yield judged
 
     def _count(self, tried_before: bool) -> bool:
-        """Count a wait; False when there were too many."""
+        """Count a wait. Returns False if the limit is reached."""
         now = self._clock()
         while self.waits and now - self.waits[0] >= 1.0:
             self.waits.popleft()

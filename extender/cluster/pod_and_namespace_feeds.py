@@ -34,7 +34,7 @@ class HeldNamespace(Held):
 
 
 class NamespaceFeed(Feed[HeldNamespace]):
-    """Namespaces; `rules_of` is for request threads, all else for the reflector's."""
+    """Namespaces. Request threads call `rules_of`, the reflector's thread calls all else."""
 
     kind = NAMESPACES.name
 
@@ -79,15 +79,16 @@ class NamespaceFeed(Feed[HeldNamespace]):
             self._news.notify_all()
 
 
-#: Groups, nodes and shares remembered so that pods have them in common; a class has a few groups on
-#: each node.
+#: The most groups, node names and shares that are kept so that pods share equal objects. A class
+#: has a few groups on each node.
 _MAX_SHARED: Final = 65_536
 
 
 class HeldPod(Held, gc=False):
-    """What is kept of a pod: of one that is followed its group and since when it has its node.
+    """The kept part of a pod. Pods share equal groups, nodes and shares.
 
-    Of one that takes room its node and the share of it. Others share all but since.
+    group, since: of a pod that is_followed, with the time when it was bound, or created if it is
+    not. node, share: of a pod that takes room on a node.
     """
 
     group: PodGroup | None
@@ -97,9 +98,9 @@ class HeldPod(Held, gc=False):
 
 
 class PodFeed(Feed[HeldPod]):
-    """Pods that name a RuntimeClass, need a feature, or take room of a node.
+    """Pods that name a RuntimeClass, need a feature, or take room on a node.
 
-    `groups`, `waiting`, `names` and `loads` are for any thread, all else is for the reflector's.
+    Any thread may use `groups`, `waiting`, `names` and `loads`; the rest is the reflector's.
     """
 
     kind = PODS.name
@@ -107,7 +108,7 @@ class PodFeed(Feed[HeldPod]):
     def __init__(
         self, runtime_classes: Callable[[], Mapping[str, RuntimeClass]], *, room: bool = False
     ) -> None:
-        """room: pods are followed for `loads` too."""
+        """room: also keep pods that only take room on a node, for `loads`."""
         super().__init__()
         self._runtime_classes = runtime_classes
         self._room = room
@@ -118,13 +119,13 @@ class PodFeed(Feed[HeldPod]):
     def groups(self) -> Mapping[PodGroup, int] | None:
         """The number of pods in each group; None before the first list is complete.
 
-        Pods that were bound before their class was created are a group apart.
+        Pods that were bound before their class was created form groups of their own.
         """
         if self.loads is None:
             return None
         classes = self._runtime_classes()
         created = {name: each.creation_timestamp for name, each in classes.items()}
-        pods = tuple(self._held.values())  # at once, as the reflector may change it meanwhile
+        pods = tuple(self._held.values())  # a copy: the reflector may change the dict meanwhile
         return Counter(
             group._replace(predates_class=True)
             if created.get(group.runtime_class_name, "") > each.since > ""
@@ -134,7 +135,7 @@ class PodFeed(Feed[HeldPod]):
         )
 
     def waiting(self) -> WaitingPods | None:
-        """The pods without a node; None before the first list is complete."""
+        """The pods with a RuntimeClass and no node; None before the first list is complete."""
         if self.loads is None:
             return None
         return WaitingPods.of(
@@ -148,7 +149,7 @@ class PodFeed(Feed[HeldPod]):
         return map(bytes.decode, tuple(self._held))
 
     def _shared_by(self, value: T) -> T:
-        """The value that other pods have too."""
+        """The equal object that other pods have, else this value."""
         if len(self._shared) >= _MAX_SHARED:
             self._shared.clear()
         return cast(T, self._shared.setdefault(value, value))
@@ -163,7 +164,7 @@ class PodFeed(Feed[HeldPod]):
         share = share_of(load) if load is not None else None
         if is_followed(pod):
             since = pod.bound or pod.created
-            # Whether its class is younger is decided anew in `groups`.
+            # `groups` decides this anew, since the class may change.
             group = group_of(pod, self._runtime_classes())._replace(predates_class=False)
             group = self._shared_by(group)
         elif share is None:

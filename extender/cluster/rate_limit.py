@@ -1,4 +1,4 @@
-"""Limits: of actions a second, and of what is logged."""
+"""Limits for the rate of actions and of log lines."""
 
 import logging
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Final
 
 
 class TokenBucket:
-    """`burst` at once, and `rate` a second in the long run. The caller locks."""
+    """Allows `burst` actions at once, and `rate` a second in the long run. The caller locks."""
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:
         self._rate = rate
@@ -16,14 +16,14 @@ class TokenBucket:
         self._filled_at = clock()
 
     def take(self) -> bool:
-        """Whether one more is allowed now."""
+        """Take a token. Returns False if there is none."""
         if self.delay() > 0:
             return False
         self._tokens -= 1
         return True
 
     def delay(self) -> float:
-        """Seconds until one more is allowed."""
+        """Seconds until there is a token."""
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
         self._filled_at = now
@@ -34,7 +34,7 @@ SECONDS: Final = 60.0
 
 
 class LogLimit:
-    """A logger for what may happen many times a second. For one thread."""
+    """A logger for messages that may repeat many times a second. For one thread."""
 
     def __init__(self, logger: logging.Logger, clock: Callable[[], float]) -> None:
         self._logger = logger
@@ -42,7 +42,7 @@ class LogLimit:
         self._said_at: dict[str, float] = {}
 
     def say(self, level: int, topic: str, text: str, **fields: object) -> None:
-        """Log the text once a minute for each topic; topics are of a fixed set."""
+        """Log the text, at most once a minute for each topic. Topics come from a fixed set."""
         now = self._clock()
         if now - self._said_at.get(topic, float("-inf")) >= SECONDS:
             self._said_at[topic] = now

@@ -1,4 +1,4 @@
-"""Objects read on demand and not kept, in pages of a cluster or from manifests: for commands."""
+"""Reads objects on demand and does not keep them: from a cluster in pages, or from manifests."""
 
 import re
 import shlex
@@ -45,20 +45,20 @@ T = TypeVar("T")
 
 _SILENCE_SECONDS: Final = 30.0
 
-#: The user of the API server's message (forbiddenMessage, k8s.io/apiserver, v1.36.2).
+#: The user in the API server's message (forbiddenMessage, k8s.io/apiserver, v1.36.2).
 _USER: Final = re.compile(r'User "([^"]+)"')
 
-#: The pods that may still run.
+#: Field selectors for the pods that may still run, and for pods without a node.
 _ALIVE: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _WAITING: Final = "spec.nodeName=,status.phase=Pending"
 
 
 class ReadError(UsageError):
-    """The cluster could not be read; one line: the address, and the cause."""
+    """The cluster could not be read. The text is one line: the address and the cause."""
 
 
 class ForbiddenError(ReadError):
-    """The API server knows who asks, and denies the request; also: further rights that lack."""
+    """The API server denies the request (403). also: what else the user may not list."""
 
     def __init__(self, said: str, also: Sequence[str] = ()) -> None:
         self.said = said
@@ -81,7 +81,7 @@ def _read(read: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
 
 
 class FoundPod(NamedTuple):
-    """A pod that has not finished; explained is as explain reads it, load as nodes do."""
+    """An unfinished pod. explained: as `explain` reads it. load: the room that it takes."""
 
     placed: PlacedPod
     explained: Callable[[], Pod]
@@ -89,7 +89,7 @@ class FoundPod(NamedTuple):
 
 
 class ManifestInventory:
-    """The same of manifests; of those that were loaded with `uses` also what uses the classes."""
+    """Reads manifests. `pods`, `workloads`, `node_templates` are empty without Manifests.uses."""
 
     def __init__(self, loaded: Manifests) -> None:
         self._loaded = loaded
@@ -98,7 +98,7 @@ class ManifestInventory:
         return self._loaded.pods.get(f"{namespace}/{name}")
 
     def pending_pods(self) -> Mapping[str, Pod]:
-        """By NAMESPACE/NAME: all, since manifests don't say which are bound."""
+        """All pods by NAMESPACE/NAME, since manifests don't say which are bound."""
         return self._loaded.pods
 
     def pods(self, namespace: str = "", *, pending: bool = False) -> Iterator[FoundPod]:
@@ -117,11 +117,11 @@ class ManifestInventory:
         yield from uses.workloads.values() if uses else ()
 
     def node_templates(self) -> Iterator[tuple[str, Raw]]:
-        """The objects of NODE_TEMPLATES, each with its kind; none of a kind that is not there."""
+        """The objects of NODE_TEMPLATES, each with its kind."""
         return iter(self._loaded.uses.node_templates if self._loaded.uses else ())
 
     def subjects(self) -> Iterator[tuple[str, Raw]]:
-        """Each with its kind; of manifests that were loaded with `subjects`."""
+        """Pods and workloads, each with its kind. Empty without Manifests.subjects."""
         return ((kind, raw) for (kind, _), raw in (self._loaded.subjects or {}).items())
 
     def namespaces(self, _: str = "") -> Mapping[str, Namespace]:
@@ -140,13 +140,14 @@ class _ServerVersion(Struct, rename="camel"):
     git_version: str | None = None
 
 
-#: Nodes tried for room, one by one. Of an idle cluster the first has some.
+#: How many nodes are tried for room, one by one. In an idle cluster the first one has room.
 _TRIED: Final = 8
 
-#: Up to so many nodes are asked for by name, some ms each; a page of 500 pods takes some tens.
+#: Pods of up to this many nodes are listed node by node, in some ms each. Otherwise all pods are
+#: listed; a page of 500 pods takes some tens of ms.
 _BY_NAME: Final = 100
 
-#: The number of pods that are read, in some 4 s (make bench-usage); 5,000 nodes may have as many.
+#: The most pods read of one list, in about 4 s (make bench-usage). 5,000 nodes may have as many.
 MAX_PODS: Final = 100_000
 
 
@@ -155,7 +156,7 @@ def _on(node: bytes) -> str:
 
 
 class ClusterReader:
-    """Reads a cluster, in one thread. All methods raise ReadError or ForbiddenError."""
+    """Reads a cluster, in one thread. Methods raise ReadError unless they say otherwise."""
 
     def __init__(
         self,
@@ -164,17 +165,14 @@ class ClusterReader:
         silence: float = _SILENCE_SECONDS,
         counted: Callable[[Iterable[Raw], str], Iterable[Raw]] = lambda found, _: found,
     ) -> None:
-        """silence: seconds without a byte after which a request fails.
-
-        counted: passes on the objects of a list, and may show that they are being read.
-        """
+        """silence: seconds to wait for each byte. counted: passes objects on, to show progress."""
         self._config = config
         self._silence = silence
         self._counted = counted
         self._connection = ApiConnection(config)
 
     def read_into(self, loaded: Manifests, *, nodes: bool = True) -> None:
-        """Put all RuntimeClasses, and unless nodes is false all Nodes, into `loaded`."""
+        """Put all RuntimeClasses into `loaded`, and all Nodes unless nodes is False."""
         loaded.runtime_classes.update(self.runtime_classes())
         for raw in self.objects(kinds.NODES) if nodes else ():
             node = NodeReader().node_of(_read(decode, raw, RawNode))
@@ -188,7 +186,7 @@ class ClusterReader:
         return {each.name: each for each in found}
 
     def namespaces(self, name: str = "") -> Mapping[str, Namespace]:
-        """All Namespaces by name, or at least the named one."""
+        """All Namespaces by name; if a name is given, only that one."""
         raws = self.objects(kinds.NAMESPACES, f"metadata.name={name}" if name else "")
         return dict(namespace_of(_read(decode, raw, RawNamespace)) for raw in raws)
 
@@ -208,7 +206,7 @@ class ClusterReader:
         return {f"{pod.namespace}/{pod.name}": pod for pod in pods}
 
     def pods(self, namespace: str = "", *, pending: bool = False) -> Iterator[FoundPod]:
-        """Each pod that has not finished; pending: only those without a node."""
+        """All pods that have not finished. pending: only pods without a node."""
         kind = kinds.pods_of(namespace)
         for raw in self.objects(kind, _WAITING if pending else _ALIVE):
             read = _read(decode, raw, RawPod)
@@ -223,6 +221,7 @@ class ClusterReader:
                 yield _read(workload_of, raw, kind.name)
 
     def node_templates(self) -> Iterator[tuple[str, Raw]]:
+        """The objects of NODE_TEMPLATES, with their kinds; none of kinds that are not installed."""
         for kind in kinds.NODE_TEMPLATES:
             try:
                 for raw in listed(self._connection, kind, {}, self._silence):
@@ -237,9 +236,9 @@ class ClusterReader:
                 yield kind.name, raw
 
     def pods_beside(self, incoming: IncomingPod, most: int = MAX_PODS) -> Iterator[PodLoad]:
-        """The pods that take room of the nodes which the pod reaches: as few as decide.
+        """The pods that take room on the nodes that `incoming` reaches, as few as are needed.
 
-        One node with room decides, so a few are tried before all are read. Raises UncountedError.
+        One node with room is enough, so some nodes are tried first. Raises UncountedError.
         """
         names = incoming.reached
         if not names:
@@ -274,7 +273,7 @@ class ClusterReader:
             raise UncountedError(str(error)) from None
 
     def may_list(self, kind: kinds.Kind) -> bool:
-        """True where nobody knows."""
+        """Whether the user may list a kind; True if the API server gives no answer."""
         try:
             fetched(self._connection, kind.path, {"limit": "1"}, self._silence)
         except ConnectionFaultError as error:
@@ -282,7 +281,7 @@ class ClusterReader:
         return True
 
     def kubernetes_version(self) -> Version | None:
-        """The API server's; None where it is not known."""
+        """The API server's version; None if it is unknown."""
         try:
             body = fetched(self._connection, kinds.VERSION_PATH, {}, self._silence)
             return version_of(decode(body, _ServerVersion).git_version or "")
@@ -290,7 +289,7 @@ class ClusterReader:
             return None
 
     def objects(self, kind: kinds.Kind, selector: str = "") -> Iterator[Raw]:
-        """All objects of a kind that a field selector has."""
+        """All objects of a kind that match a field selector."""
         query = {"fieldSelector": selector} if selector else {}
         try:
             found = listed(self._connection, kind, query, self._silence)
@@ -308,18 +307,18 @@ class ClusterReader:
         return ReadError(said)
 
 
-#: Where pods and the like come from.
+#: The source of pods, workloads and Namespaces.
 Inventory = ManifestInventory | ClusterReader
 
-#: A person waits for this; kube-scheduler's calls are served by other threads meanwhile.
+#: The longest silence while a user waits. Other threads serve kube-scheduler meanwhile.
 LIMIT_SECONDS = 5.0
 
-#: The number of pods read for one answer: ten pages, some 0.2 s of this process.
+#: The same for a service's answers: ten pages, about 0.2 s of this process.
 _MAX_PODS: Final = 5_000
 
 
 class LivePods:
-    """A service's answers for people. Any thread may use it: each call has its own connection."""
+    """Reads the cluster for a service's users. Thread-safe: each call has its own connection."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
@@ -328,14 +327,14 @@ class LivePods:
         return ClusterReader(self._config, silence=LIMIT_SECONDS)
 
     def __call__(self, namespace: str, name: str) -> Pod | None:
-        """None when there is no such pod. Raises UndecidedError without an answer."""
+        """None if the pod does not exist. Raises UndecidedError without an answer."""
         try:
             return self._reader().find_pod(namespace, name)
         except ReadError as error:
             raise UndecidedError(f"{ERROR_PREFIX}{error}") from None
 
     def node(self, name: str) -> Node | None:
-        """None also where the API server does not tell; listed, since there is no right to get."""
+        """None also without an answer. Lists by name, since the service may not get Nodes."""
         try:
             found = list(self._reader().objects(kinds.NODES, f"metadata.name={name}"))
             return NodeReader().read(found[0]) if found else None
@@ -343,7 +342,7 @@ class LivePods:
             return None
 
     def pods_beside(self, incoming: IncomingPod) -> Iterator[PodLoad]:
-        """As pods_beside, of fewer pods: whoever asks, a service answers. Raises UncountedError."""
+        """Reads fewer pods than a command, since anybody may ask. Raises UncountedError."""
         return self._reader().pods_beside(incoming, _MAX_PODS)
 
     def rules_of_namespace(self, namespace: str) -> NamespaceRules | None:

@@ -1,8 +1,8 @@
 """Requeues Pending pods that would now pass: an annotation makes kube-scheduler try them again.
 
-Creating a RuntimeClass requeues no pod in kube-scheduler, nor does a change of a node's handlers.
-The pods that were refused before this process began are listed once at the start: kube-scheduler
-writes why it found no node into the pod's condition PodScheduled, our reasons too.
+kube-scheduler itself requeues no pod when a RuntimeClass is created or a node's handlers change.
+Pods that were refused before this process began are listed once at the start, and found by our
+reasons: kube-scheduler writes why it found no node into the pod's condition PodScheduled.
 """
 
 import logging
@@ -35,17 +35,17 @@ _LOG: Final = logging.getLogger(__name__)
 
 ANNOTATION: Final = "runtimeclass-extender/retry"
 
-#: Patches a second, and in a burst; after each kube-scheduler tries a pod.
+#: Patches a second, and in a burst. Each patch makes kube-scheduler try a pod.
 RATE: Final = 20.0
 BURST: Final = 50.0
 
-#: After all remembered pods have been judged, which may take a tenth of a second, this many times
-#: as long passes before the next time; the changes that come meanwhile are judged together.
+#: Judging all remembered pods may take a tenth of a second. The pause after it is this many times
+#: as long, up to a limit. Changes that come meanwhile are judged together.
 _REST: Final = 9.0
 _LONGEST_REST_SECONDS: Final = 10.0
 
-#: The time between two tries of a patch, and their number; the number of forbidden lists.
-#: kube-apiserver refuses everybody for a moment after its start, until it has read its roles.
+#: The pause between two tries of a patch, the most tries, and the most tries of a forbidden list.
+#: kube-apiserver refuses every client for a moment after its start, until it has read its roles.
 RETRY_SECONDS: Final = 2.0
 _MAX_TRIES: Final = 5
 _MAX_FORBIDDEN: Final = 3
@@ -57,11 +57,11 @@ _ANSWER_SECONDS: Final = 5.0
 
 
 class _Changes:
-    """What has changed since pods were last judged: classes by name, and shapes of nodes."""
+    """The changes since pods were last judged: names of classes, and shapes of nodes."""
 
     def __init__(self) -> None:
         self.classes: set[str] = set()
-        #: A node's shape before, None for one that was not known, and after.
+        #: The shapes of changed nodes before and after. The shape before is None for a new node.
         self.transitions: set[tuple[Shape | None, Shape]] = set()
 
     def __bool__(self) -> bool:
@@ -84,7 +84,7 @@ class _Changes:
 class Requeue:
     """Patches remembered pods from a thread of its own, from `start` to `stop`.
 
-    `swapped` runs on the threads that write the store, and only notes what has changed.
+    `swapped` runs on the threads that write the store, and only notes changes.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Requeue:
         self._connection.interrupt()
 
     def swapped(self, swap: Swap) -> None:
-        """Note a change; a pod that is refused later is judged by the new snapshot anyway."""
+        """Note a change, unless no pod is remembered: a later pod is judged by the new snapshot."""
         with self._news:
             if len(self._refused):
                 self._changes.add(swap)
@@ -138,7 +138,7 @@ class Requeue:
                 self._stopping.wait(RETRY_SECONDS)
 
     def _recall(self) -> None:
-        """Once everything is synced, list the pods that an earlier process has refused."""
+        """After the first sync, list pods that an earlier process refused; requeue fitting pods."""
         with self._news:
             self._news.wait_for(lambda: self._stopping.is_set() or self._store.snapshot.is_synced)
         backoff, tries = Backoff(self._clock), 0
@@ -159,8 +159,8 @@ class Requeue:
                 return
 
     def _remember(self, pod: Pod) -> bool:
-        """Remember a pod as if it had just been refused; whether it would now pass."""
-        # Remembered before it is judged: a change in between requeues it as any other does.
+        """Remember a pod as if it had just been refused. Returns whether it would now pass."""
+        # Remembered before it is judged, so that a change in between requeues it too.
         self._refused.refuse(pod)
         snapshot = self._store.snapshot
         runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
@@ -188,7 +188,7 @@ class Requeue:
                 self._patch_in_tries(pod)
 
     def _patch_in_tries(self, pod: RefusedPod) -> None:
-        """Even if the pod has passed meanwhile: a missing right is to be told."""
+        """Patch a pod, even if it has passed meanwhile, so that a missing permission is logged."""
         for left in reversed(range(_MAX_TRIES)):
             try:
                 self._patch(pod)
@@ -209,7 +209,7 @@ class Requeue:
         self._limit.say(logging.ERROR, f"missing {verb}", text, cause=str(error))
 
     def _patch(self, pod: RefusedPod) -> None:
-        """Raises ConnectionFaultError where another try may help."""
+        """Raises ConnectionFaultError if another try may help."""
         path = pod_path(pod.namespace, pod.name)
         response = self._connection.send("PATCH", path, _body(pod), silence=_ANSWER_SECONDS)
         body = response.read_all(_ANSWER_SECONDS)
@@ -221,7 +221,7 @@ class Requeue:
         if error.status == HTTPStatus.UNAUTHORIZED:
             self._connection.rejected()
         if error.status not in _MAY_PASS and error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
-            # As a 404 or 409 where the pod is gone, or another one has its name.
+            # Such as 404 if the pod is gone, or 409 if another pod has its name.
             self._tell(logging.INFO, "pod not requeued", pod, cause=str(error))
             return
         raise error
@@ -232,7 +232,7 @@ class Requeue:
 
 
 def _body(pod: RefusedPod) -> bytes:
-    # Finer than a second: writing the same text again would be no change, and requeue nothing.
+    # In microseconds: writing the same text again would change nothing, and requeue nothing.
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     metadata: dict[str, object] = {"annotations": {ANNOTATION: now}}
     if pod.uid:
@@ -261,7 +261,7 @@ def _is_woken(pod: RefusedPod, changes: _Changes, snapshot: Snapshot, policy: Po
     if pod.runtime_class and runtime_class is None:
         return False
     if pod.needs is None:
-        # Its needs were not remembered; kube-scheduler may try it, and ask again.
+        # Its needs were not remembered. kube-scheduler tries it, and the filter decides.
         return pod.runtime_class in changes.classes or bool(changes.transitions)
     requirements = Requirements.of(pod.needs, runtime_class, policy)
     if pod.runtime_class in changes.classes:
@@ -274,7 +274,7 @@ def _is_woken(pod: RefusedPod, changes: _Changes, snapshot: Snapshot, policy: Po
     )
 
 
-#: The pods without a node, except those that have ended without ever having had one.
+#: The pods without a node that have not ended.
 _WAITING: Final = "spec.nodeName=,status.phase=Pending"
 
 
@@ -288,13 +288,13 @@ def _refused(raw: Raw) -> Pod | None:
     try:
         read = decode(raw, RawPod, "Pod")
         pod, spec = pod_of(read), read.spec or RawPodSpec()
-        # Most pods of a cluster require nothing, so the rest of their fields need not be read.
+        # Most pods require nothing. Their other fields are not read.
         if pod.is_unconstrained:
             return None
         pod.uses = uses_in(raw)
         gates = nullable(spec.scheduling_gates, list[Raw], "Pod.spec.schedulingGates")
         said = pod_status(read).unscheduled_message or ""
     except DecodeError:
-        # If the filter can't read it either, it answers with a 400.
+        # Left out. If the filter can't read it either, it answers with a 400.
         return None
     return pod if has_ours(said) and not gates else None

@@ -1,6 +1,6 @@
 """A running service that is asked instead of the API server: --server.
 
-It is reached at its own address, or by the API server's proxy with the rights of the kubeconfig.
+It is reached at its own address, or through the API server's proxy with the kubeconfig's rights.
 """
 
 import re
@@ -24,7 +24,7 @@ _MAX_TEXT: Final = 1000
 #: NAMESPACE/SERVICE:PORT
 _IN_CLUSTER: Final = re.compile(r"([a-z0-9-]+)/(?:http:)?([a-z0-9-]+):([a-z0-9-]+)")
 
-#: What of an answer is printed: it may come from another program, or another version.
+#: The keys of an answer that are printed. All must be there: another version may have answered.
 _EXPLANATION: Final = frozenset(
     {
         *("pod", "runtimeClass", "feasible", "total", "fitting", "nextSteps", "event", "lastEvent"),
@@ -36,7 +36,7 @@ _CLASSES: Final = frozenset({"items"})
 
 
 class RunningService:
-    """Of --server; all methods raise UsageError, in one line that begins with its name."""
+    """The service of --server. Methods raise UsageError, one line that begins with --server."""
 
     def __init__(self, server: str, config: Callable[[], ClusterConfig]) -> None:
         self._server, self._base = server, server.rstrip("/")
@@ -55,14 +55,14 @@ class RunningService:
 
     @property
     def namespace(self) -> str | None:
-        """Of pods named without one; None where no kubeconfig takes part."""
+        """The default namespace of the kubeconfig; None without the API server's proxy."""
         return self._config.namespace if self._config else None
 
     def explained(self, pod: str, body: bytes | None, query: Mapping[str, str]) -> dict[str, Any]:
-        """The explanation of a pod NAMESPACE/NAME of the cluster, or of the body.
+        """The explanation of the cluster's pod NAMESPACE/NAME, or of the pod in the body.
 
-        By the API server's proxy the pod is read with the asker's own rights and handed over: so
-        whoever may only POST there learns nothing of pods that they may not read.
+        Through the proxy, the pod is read with the user's own rights and sent as the body. So a
+        user who may only POST to the proxy learns nothing about pods that they may not read.
         """
         if body is None and self._connection:
             body = self._sent("GET", pod_path(*pod.split("/", 1)), None)
@@ -70,7 +70,7 @@ class RunningService:
         return self._answered("/explain", {**named, **query}, _EXPLANATION, body)
 
     def class_nodes(self, name: str, limit: int | None) -> dict[str, Any]:
-        """The nodes that match a class, and the others."""
+        """The nodes that match a class, and the nodes that don't."""
         query = {} if limit is None else {"limit": str(limit)}
         return self._answered(f"/runtimeclasses/{quote(name, safe='')}/nodes", query, _CLASS_NODES)
 
@@ -92,7 +92,7 @@ class RunningService:
         return answer
 
     def _sent(self, method: str, path: str, body: bytes | None) -> bytes:
-        """The body of a 200."""
+        """Send a request, and return the body of a 200."""
         connection = self._connection
         try:
             if connection is None:
@@ -115,7 +115,7 @@ class RunningService:
 
 
 def _object_of(answer: bytes) -> dict[str, Any]:
-    """A JSON object; empty where it is none."""
+    """The answer as a JSON object; empty if it is anything else."""
     try:
         return msgspec.json.decode(answer, type=dict[str, Any])
     except msgspec.DecodeError:

@@ -24,8 +24,8 @@ _StringDict = dict[str, str]
 class ObservedNode(Struct, frozen=True, gc=False):
     """A node as a reflector hands it to the store.
 
-    labels: see canonical_labels. bare: the node's shape without selector entries, terms met and
-    conditions. allocatable: status.allocatable as JSON, empty where there is none.
+    labels: see canonical_labels. bare: the node's shape without the parts that classes ask for
+    (selector entries, terms, conditions). allocatable: status.allocatable as JSON, or empty.
     """
 
     name: bytes
@@ -36,14 +36,14 @@ class ObservedNode(Struct, frozen=True, gc=False):
 
 
 def canonical_labels(labels: Mapping[str, str]) -> bytes:
-    """Labels as the store keeps them; kube-apiserver writes them in the same way."""
+    """Labels as JSON with sorted keys, as the store keeps and kube-apiserver writes them."""
     dumped = orjson.dumps(dict(labels), option=orjson.OPT_SORT_KEYS)
-    # Copied, because the bytes that orjson returns keep its buffer: 4 KiB for 300 bytes of labels.
+    # A copy: the bytes that orjson returns keep its whole buffer, 4 KiB for 300 bytes of labels.
     return bytes(memoryview(dumped))
 
 
 def observed(node: Node) -> ObservedNode:
-    """A whole node as the store takes it."""
+    """A decoded node in the form that the store takes."""
     return ObservedNode(
         node.name.encode(),
         canonical_labels(node.labels),
@@ -55,7 +55,7 @@ def observed(node: Node) -> ObservedNode:
 
 @dataclass(frozen=True, slots=True)
 class _NodeState:
-    """What is kept of a node; labels and allocatable are JSON."""
+    """The kept part of a node; labels and allocatable are JSON."""
 
     shape_id: ShapeId
     labels: bytes
@@ -64,7 +64,7 @@ class _NodeState:
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """One snapshot has replaced another; changed has the names of the nodes that differ."""
+    """The swap of one snapshot for another. changed: the names of the nodes that differ."""
 
     old: Snapshot
     new: Snapshot
@@ -78,29 +78,29 @@ class SnapshotStore:
         self.snapshot = Snapshot()
         self._lock = threading.Lock()
         self._shape_ids = _ShapeIds()
-        #: Of each node, also while no class asks for any: one that begins to ask finds them here.
+        #: The conditions of each node, also if no class asks for any yet: a later class may.
         self._conditions: dict[bytes, frozenset[Condition]] = {}
-        #: The parts of nodes that matter; any thread may read it, only writers change it.
+        #: What classes ask of nodes. Any thread may read it; only writers replace it.
         self.wanted = Wanted()
-        #: By name: the state of a node that is new or has changed, None for one that is gone.
+        #: The states of new and changed nodes by name; None for a deleted node.
         self._pending: dict[bytes, _NodeState | None] = {}
         self._listeners: list[Callable[[Swap], None]] = []
 
     def subscribe(self, listener: Callable[[Swap], None]) -> None:
-        """Have a function called after each swap, on the thread that has written.
+        """Call the listener after each swap, on the thread that wrote.
 
-        The store's lock is held: a listener must be quick, and wait for nothing.
+        The store's lock is held meanwhile: a listener must be quick and must not block.
         """
         self._listeners.append(listener)
 
     def replace_observed(self, nodes: Iterable[ObservedNode]) -> None:
-        """Replace all nodes: those not among these are dropped. Swaps only if something differs."""
+        """Replace all nodes; other known nodes are dropped. Swaps only if something differs."""
         with self._lock:
             self._note_all(nodes)
             self._swap(nodes_synced=True)
 
     def replace_all(self, nodes: Iterable[Node], runtime_classes: Iterable[RuntimeClass]) -> None:
-        """Nodes and RuntimeClasses in one swap, as from manifests."""
+        """Replace all nodes and RuntimeClasses in one swap, for manifests."""
         with self._lock:
             classes = self._noted_classes(runtime_classes)
             self._note_all(map(observed, nodes))
@@ -117,7 +117,7 @@ class SnapshotStore:
             self._swap()
 
     def replace_runtime_classes(self, runtime_classes: Iterable[RuntimeClass]) -> None:
-        """Replace all RuntimeClasses. One that did not change stays the same object."""
+        """Replace all RuntimeClasses. An unchanged class stays the same object."""
         with self._lock:
             self._swap(
                 runtime_classes=self._noted_classes(runtime_classes), runtime_classes_synced=True
@@ -139,7 +139,7 @@ class SnapshotStore:
             self._swap(suspects=suspects if before != suspects else before)
 
     def _noted_classes(self, runtime_classes: Iterable[RuntimeClass]) -> Mapping[str, RuntimeClass]:
-        """The classes by name, their labels wanted from now on; the old mapping if none differs."""
+        """Set `wanted`. Returns the classes by name, in the old mapping if none differs."""
         old = self.snapshot.runtime_classes
         new = {}
         for each in runtime_classes:
@@ -180,7 +180,7 @@ class SnapshotStore:
             self._pending[name] = _NodeState(shape_id, labels, node.allocatable)
 
     def _with_rules(self, shape: Shape, node: ObservedNode) -> Shape:
-        """The shape with what the node meets of the classes' terms and conditions."""
+        """The shape with the terms and conditions of classes that the node meets."""
         wanted, met = self.wanted, shape.met
         if wanted.requirements:
             met = wanted.met_by(decode(node.labels, _StringDict), node.name.decode())
@@ -188,10 +188,10 @@ class SnapshotStore:
         return replace(shape, met=met, conditions=conditions) if met or conditions else shape
 
     def _want(self, wanted: Wanted) -> None:
-        """Update the nodes that have any of the labels and conditions that matter from now on."""
+        """Set `wanted`, and update the nodes whose shapes may change by it."""
         before, self.wanted = self.wanted, wanted
         changed = wanted.entries ^ before.entries
-        # Any node may meet other rules.
+        # Any node may meet changed terms or conditions.
         everywhere = wanted.requirements != before.requirements or (
             wanted.conditions != before.conditions
         )
@@ -212,7 +212,7 @@ class SnapshotStore:
                 self._note(ObservedNode(name, labels, bare, allocatable, conditions))
 
     def _swap(self, **fields: Any) -> None:
-        """Make the pending changes and these fields a snapshot, where anything differs."""
+        """Swap in a snapshot with the pending changes and these fields, if anything differs."""
         old, changed = self.snapshot, self._pending
         fields = {"table": self._table(), "shapes": self._shapes(), **fields}
         if all(getattr(old, name) is value for name, value in fields.items()):
@@ -255,13 +255,13 @@ class SnapshotStore:
         return Shapes(current, shapes if grown else None)
 
 
-#: Unused shapes are dropped when there are twice as many shapes as were in use at the last check,
-#: at least this number, and no more than half are in use now.
+#: Shapes are checked for use when there are this many, and then twice as many as were in use at the
+#: last check. Unused shapes are dropped if at most half of all shapes are in use.
 MIN_SHAPES: Final = 16
 
 
 class _ShapeIds:
-    """The shapes by id, from 1 on: id 0 is the unknown node's. The store's lock guards it."""
+    """The shapes by id, from 1; id 0 means an unknown node. The store's lock guards it."""
 
     def __init__(self) -> None:
         self._ids: dict[Shape, ShapeId] = {}
@@ -280,7 +280,7 @@ class _ShapeIds:
         return known
 
     def drop_unused(self, in_use: Collection[ShapeId]) -> Mapping[ShapeId, ShapeId] | None:
-        """Old id → new id of each shape in use, once the others are dropped; None if all stay."""
+        """Drop unused shapes. Returns old id → new id of the others, None if all shapes stay."""
         if len(self._ids) < self._look_at:
             return None
         ids = set(in_use)

@@ -1,4 +1,4 @@
-"""A request and its answer, as the ASGI application and its routes hand them to each other."""
+"""The requests and answers that the ASGI application and its routes exchange."""
 
 import logging
 from collections.abc import Sequence
@@ -31,9 +31,9 @@ class Refusal(Exception):  # noqa: N818 - a malformed or too large request, not 
 
 
 class Request(Struct):
-    """A complete request: its method, its decoded path, its query as sent, its lower-case headers.
+    """A complete request: the path is decoded, the query as sent, names of headers in lower case.
 
-    body has the pieces in which the content arrived, size is the sum of their lengths.
+    body: the pieces in which the content arrived. size: the sum of their lengths.
     """
 
     method: str
@@ -44,7 +44,7 @@ class Request(Struct):
     size: int
 
     def header(self, name: bytes) -> bytes:
-        """The value of the first header of this lower-case name, or nothing."""
+        """The value of the first header with this lower-case name; empty without one."""
         return next((value for key, value in self.headers if key == name), b"")
 
     def is_asked(self, name: str) -> bool:
@@ -53,7 +53,7 @@ class Request(Struct):
 
 
 class Answer(Struct):
-    """An answer whose body is complete; its chunks are sent one after the other, not copied."""
+    """A complete answer. The chunks of its body are sent one after the other, without a copy."""
 
     chunks: Sequence[bytes | memoryview]
     status: int = 200
@@ -62,7 +62,7 @@ class Answer(Struct):
 
 
 class Route(Protocol):
-    """Answers the requests for a path; methods are those it allows, about says what they take."""
+    """Answers requests for a path. methods: the HTTP methods it allows. about: what it takes."""
 
     @property
     def methods(self) -> tuple[str, ...]: ...
@@ -83,14 +83,14 @@ def error_answer(status: int, message: str, *headers: Header) -> Answer:
 
 
 class NotFoundError(Exception):
-    """The object that was asked about does not exist; becomes a 404. similar: names like its."""
+    """The requested object does not exist; becomes a 404. similar: existing names like its name."""
 
     def __init__(self, message: str, similar: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.similar = similar
 
 
-#: Of the verbs only the filter's answer has a field for an error; the others are 503.
+#: The filter writes an UndecidedError into its answer. The other verbs have no field for it: 503.
 _STATUSES: Final = (
     (TooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     (BadRequestError, HTTPStatus.BAD_REQUEST),
@@ -111,7 +111,7 @@ def answer_of(error: Exception) -> Answer:
 
 
 def install_error_handlers(app: Flask) -> None:
-    """The same answers for the pages that Flask serves."""
+    """Answer errors in Flask's pages as answer_of does."""
 
     @app.errorhandler(HTTPException)
     def http_error(error: HTTPException) -> Response:

@@ -1,6 +1,6 @@
 """The ASGI application: the route of a path, the body within its limits, the answer.
 
-Paths without a route are Flask's: the pages and answers for people.
+Flask serves all other paths: the pages and answers for people.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from extender.http.answers import Answer, Refusal, Request, Route, answer_of, er
 from extender.http.limits import SMALL_BYTES, Room
 from extender.model.reasons import shown
 
-#: How much of an answer is written at once: over TLS, uvloop notices a slow client between two
-#: writes only.
+#: How much of an answer is written at once. Over TLS, uvloop applies backpressure only between two
+#: writes.
 PIECE_BYTES: Final = 512 * 1024
 
-#: How many pages may be made, or be on their way to a slow client, at a time. Of a large cluster
-#: each has some megabytes.
+#: How many pages may be made or sent at a time, also to slow clients. A page of a large cluster has
+#: some megabytes.
 MAX_PAGES: Final = 32
 
 Scope = MutableMapping[str, Any]
@@ -29,14 +29,14 @@ ASGI = Callable[[Scope, Receive, Send], Awaitable[None]]
 _LENGTH: Final = b"content-length"
 _FRAMING: Final = (_LENGTH, b"transfer-encoding")
 
-#: All ASCII characters that a query may have: the others are escaped, since WSGI wants ASCII.
+#: The ASCII characters that a query may have. All others are escaped, since WSGI wants ASCII.
 _QUERY: Final = bytes(range(0x21, 0x7F))
 
 
 class Application:
-    """Routes by path; a path in `queried` is Flask's where it comes with a query.
+    """Finds the route of a path. Flask serves a path in `queried` if it comes with a query.
 
-    count_refused is called with the status of each request that is refused before its route.
+    count_refused: called with the status of each request that is refused before its route.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class Application:
             self.room.give_back(held)
 
     async def _read(self, scope: Scope, receive: Receive, held: list[int]) -> Request | None:
-        """The request with its body, or None when the client has gone. Raises Refusal."""
+        """The request with its body, None if the client has disconnected. Raises Refusal."""
         headers = scope["headers"]
         size, body, more = 0, list[bytes](), True
-        # httptools has checked that it is a number.
+        # httptools has checked that Content-Length is a number.
         expected = int(dict(headers).get(_LENGTH, 0))
         while True:
             if max(size, expected) > self._most:
@@ -103,7 +103,7 @@ class Application:
             more = message.get("more_body", False)
 
     async def _page(self, request: Request, scope: Scope, send: Send) -> None:
-        """Flask's answer to a request of a known length."""
+        """Have Flask answer the request, with its length in the headers."""
         headers = [field for field in request.headers if field[0] not in _FRAMING]
         headers.append((_LENGTH, b"%d" % request.size))
         query = quote_from_bytes(request.query, _QUERY).encode()
@@ -126,6 +126,6 @@ class Application:
                 for start in range(0, len(view), PIECE_BYTES):
                     piece = view[start : start + PIECE_BYTES]
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
-            # uvicorn sends the end once the client has read most of what came before.
+            # uvicorn sends the end after the client has read most of the pieces.
             chunks = ()
         await send({"type": "http.response.body", "body": b"".join(chunks)})

@@ -13,10 +13,9 @@ from extender.rules.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The outcome of one check; detail says what is wrong.
+    """The outcome of one check. detail says what is wrong.
 
-    A check that passes although it has a detail is stale: answers are made from the last known
-    state.
+    A check that passes with a detail is stale: the service answers from the last known state.
     """
 
     name: str
@@ -36,10 +35,10 @@ _PING: Final = Check("ping", True)
 
 @dataclass(slots=True)
 class Health:
-    """What readiness depends on. `sources` describe themselves: empty text when all is well.
+    """What readiness depends on. sources: each returns what is wrong, "" while all is well.
 
-    The webhook does not follow Nodes and sets needs_nodes to False; what it follows besides
-    RuntimeClasses is in also_synced.
+    needs_nodes: whether Nodes must be synced; for the webhook only with --fit. also_synced: whether
+    further kinds are synced.
     """
 
     snapshot: Callable[[], Snapshot]
@@ -79,7 +78,7 @@ def _answer(endpoint: str, checks: list[Check], verbose: bool) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """An answer that nothing may delay: a short one, or one that is made in a thread."""
+    """A short answer that is made at once, or a longer one that is made in a thread."""
 
     answer: Callable[[Request], Answer]
     methods: tuple[str, ...] = ("GET", "HEAD")
@@ -93,7 +92,7 @@ class Probe:
 
 
 def health_routes(health: Health) -> dict[str, Route]:
-    """/livez, /readyz and /healthz, by path."""
+    """The routes of /livez, /readyz and /healthz, by path."""
 
     def probe(endpoint: str, checks: Callable[[], list[Check]]) -> Probe:
         return Probe(

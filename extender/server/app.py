@@ -34,7 +34,7 @@ _VICTIMS: Final = (
 #: The largest body for --ops-bind: a Pod that is pasted into the form of /explain.
 OPS_BODY_BYTES: Final = 8 * 2**20
 
-#: Threads for the pages of --ops-bind, and for those of the webhook, which has none but errors.
+#: Threads for the pages of --ops-bind, and for the webhook's Flask, which serves only errors.
 _FEW_THREADS: Final = 2
 
 
@@ -99,7 +99,7 @@ def bare_app() -> Flask:
 
 
 def _index(routes: Mapping[str, Route]) -> Probe:
-    """GET / of a listener without pages: its endpoints."""
+    """GET / of a listener without pages: lists its endpoints."""
     rows = [f"{each.methods[0]:4} {path:9} {each.about}" for path, each in routes.items()]
     text = "\n".join([f"RuntimeClass extender {__version__}", "", *map(str.rstrip, rows), ""])
     return Probe(lambda _: Answer([text.encode()], content_type=TEXT))
@@ -119,13 +119,13 @@ def _version(request: Request) -> Answer:
 
 
 def _metrics_route(metrics: Metrics) -> Probe:
-    """GET /metrics: those of a thousand classes take some milliseconds, in a thread."""
+    """GET /metrics, in a thread: the metrics of a thousand classes take some milliseconds."""
 
     def answer(request: Request) -> Answer:
         accepted = request.header(b"accept").decode("latin-1")
         try:
             encoder, content_type = exposition.choose_encoder(accepted)
-        except (TypeError, ValueError):  # versions that are none
+        except (TypeError, ValueError):  # malformed versions
             encoder, content_type = exposition.choose_encoder("")
         return Answer([encoder(metrics.registry)], content_type=content_type.encode())
 

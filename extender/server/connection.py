@@ -1,7 +1,7 @@
-"""uvicorn's connections and server, with the deadlines, limits and TLS it has no setting for.
+"""uvicorn's connections and server, with deadlines, limits and TLS that uvicorn can't configure.
 
-Tested against uvicorn.protocols.http.httptools_impl of the installed version: `cycle`, `pipeline`
-and the callbacks of its parser are what Connection relies on.
+Tested against uvicorn.protocols.http.httptools_impl of the installed version: Connection relies on
+its `cycle`, its `pipeline` and the callbacks of its parser.
 """
 
 import asyncio
@@ -25,26 +25,26 @@ from extender.model.errors import UsageError
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: The time in which a request must arrive, from its first byte to its last, and the time in which
-#: a client must read an answer; seconds.
+#: The seconds in which a request must arrive, from its first byte to its last, and in which a
+#: client must read an answer.
 REQUEST_SECONDS: Final = 10.0
 ANSWER_SECONDS: Final = 10.0
 
-#: Bytes of a request that are no content: its head, chunk sizes, trailers. Fields of a head: each
-#: takes 150 bytes beside its text. Requests that come before the first is answered.
+#: The most bytes of a request besides its content: its head, chunk sizes, trailers. The most header
+#: fields: each takes 150 bytes besides its text. The most pipelined requests that wait.
 MAX_FRAMING: Final = 64 * 1024
 MAX_FIELDS: Final = 100
 MAX_PIPELINED: Final = 16
 
-#: How long a stopping server still accepts connections and requests: those that were sent already
-#: are answered.
+#: How long a stopping server still accepts connections and requests, so that those already on
+#: their way are answered.
 DRAIN_SECONDS: Final = 0.3
 
 
 class _OneWrite:
-    """The transport of one answer: uvicorn's head waits for the first piece of the body.
+    """The transport of one answer: writes uvicorn's head together with the first piece of the body.
 
-    In two packets the answer would wake kube-scheduler twice.
+    Head and body in two packets would wake kube-scheduler twice.
     """
 
     def __init__(self, cycle: RequestResponseCycle) -> None:
@@ -54,7 +54,7 @@ class _OneWrite:
 
     def write(self, data: bytes | memoryview) -> None:
         cycle = self._cycle
-        # A 100 Continue, which comes before the answer, does not wait; no body follows a HEAD.
+        # A 100 Continue comes before the answer and is written at once. A HEAD has no body.
         if self._head is None and cycle.response_started and cycle.scope["method"] != "HEAD":
             self._head = bytes(data)
         else:
@@ -68,7 +68,7 @@ class _OneWrite:
 
 
 class Connection(HttpToolsProtocol):
-    """One client's connection, ended at its deadline; owned by the event loop's thread."""
+    """One client's connection, aborted at its deadline. The event loop's thread owns it."""
 
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
@@ -80,13 +80,13 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self._allow(REQUEST_SECONDS)
         if len(self.connections) >= (self.limit_concurrency or math.inf):
-            # A silent connection, or the longest idle one: kube-scheduler's is in use.
+            # Evicts a silent connection, or the longest idle one. kube-scheduler's is in use.
             evicted = min(self.connections - {self}, key=attrgetter("deadline"))
             self.connections.discard(evicted)
             evicted.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # uvicorn tells the newest request only.
+        # uvicorn marks only the newest request as disconnected.
         if self._answering is not None:
             self._answering.disconnected = True
         super().connection_lost(exc)
@@ -111,7 +111,7 @@ class Connection(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def _unsupported_upgrade_warning(self) -> None:
-        # The parser takes what follows the head, even a body, for the other protocol.
+        # The parser takes all bytes after the head, even a body, for the other protocol.
         self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
@@ -133,7 +133,7 @@ class Connection(HttpToolsProtocol):
         self._go_on()
 
     def _go_on(self) -> None:
-        """Set the deadline for the next thing that the client has to do."""
+        """Set the deadline for the client's next step."""
         if self.flow.write_paused or self.transport.is_closing():
             self._allow(ANSWER_SECONDS)
         elif not self._arriving:
@@ -144,7 +144,7 @@ class Connection(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn with fewer Connections than its limit_concurrency; whoever runs it gets signals."""
+    """uvicorn's server. Connection keeps below limit_concurrency; the caller handles signals."""
 
     def __init__(
         self, config: uvicorn.Config, tls: ssl.SSLContext | None, each_second: Callable[[], None]
@@ -171,7 +171,7 @@ class Server(uvicorn.Server):
         self._tick(loop)
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        """By a timer of its own: uvicorn's ticks come late where many requests are ready."""
+        """Runs by its own timer: uvicorn's ticks come late while many requests are ready."""
         self._each_second()
         connections: tuple[Any, ...] = (*self.server_state.connections,)
         for each in connections:
@@ -185,7 +185,7 @@ class Server(uvicorn.Server):
 
 
 class TlsFiles(NamedTuple):
-    """PEM files: a certificate, its key, and the CAs of clients; without these any may connect."""
+    """PEM files: a certificate, its key, the CAs of clients. Without CAs any client may connect."""
 
     tls_cert_file: str
     tls_private_key_file: str
@@ -194,7 +194,7 @@ class TlsFiles(NamedTuple):
     def load(self) -> ssl.SSLContext:
         """Raises UsageError."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # A session that is resumed would bypass a rotated CA.
+        # A resumed session would bypass a rotated CA.
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
         flags = [f"--{name.replace('_', '-')} {path}" for name, path in self._asdict().items()]
@@ -214,22 +214,22 @@ class TlsFiles(NamedTuple):
         return context
 
     def _password(self) -> str:
-        """Raises UsageError, where OpenSSL would ask on the terminal."""
+        """Raises UsageError, so that OpenSSL does not ask on the terminal."""
         key = self.tls_private_key_file
         fix = f"decrypt it with openssl pkey -in {key}"
         raise UsageError(f"--tls-private-key-file {key}: is encrypted; {fix}")
 
     def signatures(self) -> object:
-        """A value that differs once a file is replaced, rewritten or gone."""
+        """A value that changes when a file is replaced, rewritten or deleted."""
         try:
             return [signature_of(path) for path in self if path]
         except OSError:
             return None
 
     def rotating(self) -> ssl.SSLContext:
-        """A context that goes on with the newest files in each handshake. Raises UsageError.
+        """A context that uses the newest files in each handshake. Raises UsageError.
 
-        Loading them into the context itself would leave a CA trusted that was taken out.
+        Loading new files into the same context would leave a removed CA trusted.
         """
         seen, newest = self.signatures(), self.load()
 
@@ -237,7 +237,7 @@ class TlsFiles(NamedTuple):
             nonlocal seen, newest
             signatures = self.signatures()
             if signatures != seen:
-                # A change while the files are being read is another change at the next handshake.
+                # If the files change while they are read, the next handshake reads them again.
                 seen = signatures
                 try:
                     newest = self.load()
@@ -247,14 +247,14 @@ class TlsFiles(NamedTuple):
             peer.context = newest
 
         context = self.load()
-        # Called once a handshake has begun, with or without a name of the server.
+        # Called in each handshake, with or without a server name.
         context.sni_callback = choose
         context.sslobject_class = _Peer
         return context
 
 
 class _Peer(ssl.SSLObject):
-    """The server's side of a connection; logs failed handshakes, which may come by the thousand."""
+    """The server's side of a TLS connection. Logs failed handshakes, at most once a minute."""
 
     log: ClassVar = LogLimit(_LOG, time.monotonic)
 

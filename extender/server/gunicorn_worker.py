@@ -1,4 +1,4 @@
-"""gunicorn with one worker process, which serves with uvicorn, one event loop for each listener."""
+"""gunicorn with one worker process, in which each listener has a uvicorn server and event loop."""
 
 import asyncio
 import ctypes
@@ -25,14 +25,14 @@ from extender.server.connection import Server, TlsFiles
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: How long a stopping server goes on answering requests; kube-scheduler itself waits 5 s.
+#: How long a stopping server goes on answering requests. kube-scheduler's default timeout is 5 s.
 GRACEFUL_SECONDS: Final = 10
 
-#: gunicorn kills and replaces a worker whose event loop has not turned for so long.
+#: gunicorn kills and replaces a worker whose event loop has been stuck for this long.
 WORKER_SECONDS: Final = 30
 
-#: Connections of the main listener; those of --ops-bind's, which a kubelet and a few Prometheus
-#: servers use; files that the process needs beside the main listener's.
+#: The most connections of the main listener, and of --ops-bind, which a kubelet and some Prometheus
+#: servers use. The file descriptors needed besides the main listener's.
 MAX_CONNECTIONS: Final = 1000
 OPS_CONNECTIONS: Final = 64
 OTHER_FILES: Final = OPS_CONNECTIONS + 64
@@ -41,34 +41,34 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
 _GUNICORN: Final[dict[str, Any]] = {
     "workers": 1,
-    # Go's client closes an idle connection after 90 s: before that, kube-scheduler may send on it.
+    # kube-scheduler may use an idle connection for 90 s; then Go's client closes it.
     "keepalive": 120,
-    # The time that the worker takes to stop, and some more.
+    # More than the worker takes to stop.
     "graceful_timeout": 2 * GRACEFUL_SECONDS,
     "control_socket_disable": True,
     "proc_name": PROGRAM,
-    # The worker notifies by a file; with a read-only root this folder in memory can be written.
+    # The worker's heartbeat is a file. This folder in memory is writable beside a read-only root.
     "worker_tmp_dir": "/dev/shm" if os.access("/dev/shm", os.W_OK) else None,  # noqa: S108
 }
 
 _LIBC: Final = ctypes.CDLL(None)
-#: Returns what glibc keeps for later to the kernel; other C libraries keep less.
+#: Returns glibc's free memory to the kernel. Other C libraries keep less of it.
 _trim: Final = getattr(_LIBC, "malloc_trim", int)
 _mallopt: Final = getattr(_LIBC, "mallopt", max)
 
-#: M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of glibc's malloc.h, in bytes: it returns nothing by
-#: itself. Between two large requests it would, and the second had to take every page anew.
-#: M_ARENA_MAX: threads share one heap, since malloc_trim does not shorten any other heap.
+#: M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of glibc's malloc.h, in bytes: glibc returns no memory by
+#: itself. Otherwise it would do so between two large requests, and the second would get each page
+#: anew. M_ARENA_MAX: all threads share the main heap, since malloc_trim shortens no other heap.
 _MALLOC_OPTIONS: Final = ((-3, 32 * 2**20), (-1, 2**30), (-8, 1))
 
 
 def _return_memory() -> None:
-    gc.collect(0)  # At most the threshold's 100,000 objects, some milliseconds.
+    gc.collect(0)  # At most 100,000 objects, the threshold: some milliseconds.
     _trim(0)
 
 
 class Running(NamedTuple):
-    """The applications of both listeners, and the end of what feeds them."""
+    """The applications of both listeners. on_stopping stops the source of their state."""
 
     app: ASGIApplication
     ops_app: ASGIApplication
@@ -78,7 +78,7 @@ class Running(NamedTuple):
 
 
 class _Logger(Logger):  # type: ignore[misc]  # gunicorn ships no types
-    """gunicorn's own messages, in the format of ours."""
+    """Writes gunicorn's messages in the format of our log."""
 
     def setup(self, cfg: Any) -> None:
         super().setup(cfg)
@@ -87,7 +87,7 @@ class _Logger(Logger):  # type: ignore[misc]  # gunicorn ships no types
 
 
 class _Worker(UvicornWorker):  # type: ignore[misc]  # its base class is gunicorn's
-    """The worker process: uvicorn for the application's listener, and another for the probes."""
+    """The worker process: one uvicorn server for the main listener, and one for --ops-bind."""
 
     CONFIG_KWARGS: ClassVar = {
         "ws": "none",
@@ -107,12 +107,12 @@ class _Worker(UvicornWorker):  # type: ignore[misc]  # its base class is gunicor
         is_untrimmed = False
         log = logging.getLogger("uvicorn.error")
         log.propagate = True
-        # Its warnings are about clients that send no HTTP, any number a second.
+        # uvicorn warns of each client that sends malformed HTTP, any number of times a second.
         log.setLevel(logging.ERROR)
 
         def stop() -> None:
             if not server.should_exit:
-                # Before it is logged: the other listener's /readyz says so as soon as the log does.
+                # Before the log line, so that the other listener's /readyz is not behind the log.
                 running.on_stopping()
                 _LOG.info("stopping: answering the requests received so far")
                 server.should_exit = True
@@ -121,7 +121,7 @@ class _Worker(UvicornWorker):  # type: ignore[misc]  # its base class is gunicor
             self.notify()
             if os.getppid() != self.ppid:
                 stop()
-            # After the last large request: one that follows would have to take the memory again.
+            # Only after the last large request: the next one would have to get the memory again.
             nonlocal is_untrimmed
             is_used, running.app.room.was_used = running.app.room.was_used, False
             if is_untrimmed and not is_used:
@@ -130,7 +130,7 @@ class _Worker(UvicornWorker):  # type: ignore[misc]  # its base class is gunicor
 
         files, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
         files = min(files, MAX_CONNECTIONS + OTHER_FILES)
-        # It bounds the connections that are still in their TLS handshake.
+        # The limit of files bounds the connections that are still in their TLS handshake.
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, most_files))
         tls = running.tls.rotating() if running.tls else None
         config, ops_config = copy(self.config), copy(self.config)
@@ -140,7 +140,7 @@ class _Worker(UvicornWorker):  # type: ignore[misc]  # its base class is gunicor
         server = Server(config, tls, each_second)
         for number in _ENDING:
             loop.add_signal_handler(number, stop)
-        # A loop and a thread of its own: a probe is answered however busy the main listener is.
+        # Probes have their own loop and thread, so that a busy main listener does not delay them.
         probes = Server(ops_config, None, lambda: None)
         thread = threading.Thread(target=probes.run, args=([running.ops_listener],), daemon=True)
         if running.ops_listener is not None:
@@ -152,10 +152,10 @@ class _Worker(UvicornWorker):  # type: ignore[misc]  # its base class is gunicor
 
 
 class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no types
-    """gunicorn configured in code: one worker process with an event loop, our listening socket."""
+    """gunicorn, configured in code: one worker process with an event loop, and our listener."""
 
     def __init__(self, listener: socket.socket, start: Callable[[], Running]) -> None:
-        """start is called in the worker."""
+        """start: called in the worker."""
         self._listener, self._start = listener, start
         super().__init__()
 
@@ -170,18 +170,18 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no t
         for name, value in settings.items():
             if name in self.cfg.settings:
                 self.cfg.set(name, value)
-        # A signal would be lost between the fork and the worker's init_signals: it waits for that.
+        # A signal between the fork and the worker's init_signals would be lost: it is blocked.
         block = partial(signal.pthread_sigmask, signal.SIG_BLOCK, _ENDING)
         unblock = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, _ENDING)
         os.register_at_fork(before=block, after_in_parent=unblock)
 
     def load(self) -> Running:
-        """Called in the worker: wire the parts together and start what feeds them."""
+        """Called in the worker: wire the parts together and start the source."""
         for option, value in _MALLOC_OPTIONS:
             _mallopt(option, value)
-        # How long a page that is being made keeps the interpreter while the event loop waits.
+        # How long a thread that makes a page keeps the interpreter while the event loop waits.
         sys.setswitchinterval(0.0002)
-        # A full collection would walk the million objects of a large body, 0.2 s in which nothing
-        # is answered: in practice there is none, and the others walk 100,000 objects at most.
+        # A full collection would walk the million objects of a large body: 0.2 s without answers.
+        # These thresholds avoid it in practice; young collections walk 100,000 objects at most.
         gc.set_threshold(100_000, 50, 1000)
         return self._start()

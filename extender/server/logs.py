@@ -1,4 +1,4 @@
-"""Log lines: one line each, text or JSON, to stderr. Fields travel in `extra`."""
+"""Writes each log record to stderr as one line of text or JSON. Fields are passed in `extra`."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from extender.model.reasons import printable
 
 STDERR: Final = 2
 
-#: Attributes that every LogRecord has; the others are fields, passed as `extra`.
+#: Attributes that every LogRecord has. All others are fields, passed in `extra`.
 _STANDARD: Final = frozenset(
     {*logging.LogRecord("", 0, "", 0, "", (), None).__dict__, "message", "asctime", "taskName"}
 )
@@ -64,12 +64,12 @@ class JSONFormatter(logging.Formatter):
 
 
 class _Unblocking(logging.Handler):
-    """Writes to stderr; a line is dropped where a full pipe behind it would stop all verbs."""
+    """Writes to stderr. A line is dropped if the pipe is full: waiting would stop all verbs."""
 
     def emit(self, record: logging.LogRecord) -> None:
         line = (self.format(record) + "\n").encode("utf-8", "backslashreplace")
         with contextlib.suppress(OSError):
-            # A pipe that can be written to takes so much at once, and a longer write would wait.
+            # A writable pipe takes PIPE_BUF bytes at once. A longer write might block.
             while line and select.select([], [STDERR], [], 0)[1]:
                 line = line[os.write(STDERR, line[: select.PIPE_BUF]) :]
 
@@ -78,7 +78,7 @@ def configure(log_format: str, verbosity: int) -> None:
     """Set up the root logger: INFO by default, DEBUG with -v."""
     handler = _Unblocking()
     handler.setFormatter(JSONFormatter() if log_format == "json" else TextFormatter())
-    # Warnings of libraries would otherwise appear between the lines in a format of their own.
+    # Otherwise warnings of libraries would appear in a format of their own.
     logging.captureWarnings(True)
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -1,4 +1,4 @@
-"""The serve command: its flags; source → store → snapshot and routes → verbs wired together."""
+"""The serve command: its flags, and the wiring: source → store → snapshot, routes → verbs."""
 
 import time
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How serve and webhook begin: all is checked and read in the first process, then gunicorn runs.
+"""Starts serve and webhook: flags and source are checked in the first process, then gunicorn runs.
 
 The parts are put together in gunicorn's worker, since threads do not survive the fork.
 """
@@ -36,12 +36,12 @@ _LOG: Final = logging.getLogger(__name__)
 #: The compiled part stores positions in a body in 32 bits.
 _MAX_BODY_LIMIT: Final = 2**32 - 1
 
-#: The kernel doubles both, and counts them as the pod's. uvloop keeps as much as the second for
-#: each TLS connection, once more when decrypted.
+#: The socket buffers of a connection. The kernel doubles both and counts them as the pod's memory.
+#: For each TLS connection, uvloop buffers as much as the second, encrypted and again decrypted.
 SEND_BUFFER_BYTES: Final = 256 * 1024
 TLS_RECEIVE_BYTES: Final = 32 * 1024
 
-#: The addresses that mean all interfaces, and the loopback address that reaches them.
+#: The addresses that mean all interfaces, each with the loopback address that reaches it.
 _LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (compared, not bound)
 
 #: The manifests' content, or how to reach the cluster.
@@ -88,7 +88,7 @@ def address(text: str) -> Address:
     return Address(host or "0.0.0.0", int(port))  # noqa: S104 (asked for by an empty host)
 
 
-#: What writes the store, on threads of its own.
+#: The source of the cluster's state. It writes the store, on its own threads.
 Source = LiveCluster | ManifestFollower
 
 
@@ -116,7 +116,7 @@ def listener_flags(bind: str, max_body_bytes: int, threads_help: str) -> list[Fl
 
 
 def _tls_of(flags: Flags) -> TlsFiles | None:
-    """Raises UsageError for flags that do not go together, and for files that can't be loaded."""
+    """Raises UsageError for flags that don't go together, and for files that can't be loaded."""
     files = TlsFiles(flags.tls_cert_file, flags.tls_private_key_file, flags.client_ca_file)
     if files.tls_cert_file and files.tls_private_key_file:
         files.load()
@@ -129,7 +129,7 @@ def _tls_of(flags: Flags) -> TlsFiles | None:
 
 
 def listen_on(address: Address, flag: str, *, tls: bool = False) -> socket.socket:
-    """Bind before gunicorn does, which would try five times. Raises UsageError."""
+    """Bind here, since gunicorn would try five times. Raises UsageError."""
     family = socket.AF_INET6 if address.is_ipv6 else socket.AF_INET
     where = address.host, address.port
     try:
@@ -146,7 +146,7 @@ def listen_on(address: Address, flag: str, *, tls: bool = False) -> socket.socke
 
 
 def announce(listener: socket.socket, tls: bool) -> tuple[str, str]:
-    """The URL of a listening socket, as a person on this machine would type it; and in words."""
+    """The URL of a listener as a user of this machine would type it, and a phrase for the log."""
     host, port = listener.getsockname()[:2]
     url = f"http{'s' if tls else ''}://{Address(_LOOPBACK.get(host, host), port)}"
     return url, f"{url} and all other addresses" if host in _LOOPBACK else url
@@ -162,13 +162,13 @@ def _preload(flags: Flags, uses: bool) -> Preloaded:
 
 
 def run(flags: Flags, start: Callable[[Preloaded], Running], uses: bool = False) -> int:
-    """Run until a signal ends it; start is called in the worker. Raises UsageError.
+    """Run until a signal comes. Raises UsageError.
 
-    uses: the pods and workloads of manifests are read too.
+    start: called in the worker. uses: also read the pods and workloads of manifests.
     """
     logs.configure(flags.log_format, flags.verbose)
     tls = _tls_of(flags)
-    # For the first worker; a worker that replaces it reads again.
+    # For the first worker. A worker that replaces it reads the source again.
     loaded = [_preload(flags, uses)]
     os.register_at_fork(after_in_parent=loaded.clear)
     listener = listen_on(flags.bind, "--bind", tls=bool(tls))
@@ -200,7 +200,7 @@ def run(flags: Flags, start: Callable[[Preloaded], Running], uses: bool = False)
 
 
 def _curl(tls: TlsFiles | None) -> str:
-    """The curl command for this machine, whose name no certificate may have."""
+    """The curl command for this machine. --insecure: the certificate may lack this host's name."""
     if tls is None:
         return "curl -sS"
     client = " --cert CLIENT.crt --key CLIENT.key" if tls.client_ca_file else ""
@@ -214,7 +214,7 @@ def start_worker(
     app: ASGIApplication,
     ops_app: ASGIApplication,
 ) -> Running:
-    """Called in the worker once its parts are made: begin to follow the source."""
+    """Called in the worker when its parts are made: start to follow the source."""
     health.sources.update(source.descriptions())
     store.subscribe(partial(_once_synced, health.needs_nodes))
     source.start()

@@ -1,4 +1,4 @@
-"""The webhook command: its flags, and a source of RuntimeClasses wired to its routes."""
+"""The webhook command: its flags, and the wiring: source → store → snapshot, reviewer → routes."""
 
 from dataclasses import replace
 from functools import partial

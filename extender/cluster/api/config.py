@@ -1,6 +1,6 @@
-"""The address and credentials of a cluster, read by the kubernetes package and again on changes.
+"""The address and credentials of a cluster, loaded and reloaded by the kubernetes package.
 
-The package is imported only when a cluster is asked for: importing it takes a fifth of a second.
+The package is imported only to reach a cluster: importing it takes a fifth of a second.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 #: Enough for a hundred clusters of 100 KB each, certificates included.
 _MAX_CONFIG_BYTES: Final = 16 * 2**20
 
-#: The shortest time between two loads of the credentials, which a 401 causes.
+#: The shortest time between a load of the credentials and a reload after a 401.
 RELOAD_SECONDS: Final = 1.0
 
 _FILE_KEYS: Final = frozenset(
@@ -36,7 +36,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 class ConfigError(UsageError):
-    """There is no usable configuration; one line: the fault, its place, and the fix."""
+    """There is no usable configuration. The text is one line: the fault, its place and the fix."""
 
 
 class CredentialsError(Exception):
@@ -59,7 +59,7 @@ class ClusterConfig:
         context: str | None = None,
         impersonated: Mapping[str, Any] | None = None,
     ) -> None:
-        """impersonated: `as` and `as-groups` instead of the kubeconfig's. Raises ConfigError."""
+        """impersonated: `as` and `as-groups`, in place of the kubeconfig's. Raises ConfigError."""
         self._impersonated = impersonated
         self._context = context
         self._kubeconfig = kubeconfig
@@ -68,9 +68,9 @@ class ClusterConfig:
         self._lock = threading.Lock()
         self._loaded_at = time.monotonic()
         self.generation = 0
-        #: The namespace of objects that are named without one, as in kubectl.
+        #: The default namespace, as in kubectl.
         self.namespace = "default"
-        #: The impersonation headers of each request (`as` of the kubeconfig); mostly none.
+        #: The impersonation headers of each request (`as` of the kubeconfig); mostly empty.
         self.impersonation: Headers = ()
         self._configuration, self._files = self._load()
         self._seen = _signatures(self._files)
@@ -87,7 +87,7 @@ class ClusterConfig:
             return self._configuration, self.generation
 
     def rejected(self) -> None:
-        """The API server has answered 401: load everything again, exec plugins included."""
+        """Reload everything after a 401, exec plugins included."""
         with self._lock:
             if time.monotonic() - self._loaded_at >= RELOAD_SECONDS:
                 self._reload()
@@ -98,7 +98,7 @@ class ClusterConfig:
         try:
             with self._lock:
                 settings = configuration.auth_settings()
-        except Exception as error:  # of any type, for an unreadable token file
+        except Exception as error:  # any type: an unreadable token file
             raise CredentialsError(f"credentials: {one_line(error)}") from None
         value = settings.get("BearerToken", {}).get("value")
         return " ".join(value.split()) if value else None
@@ -123,7 +123,7 @@ class ClusterConfig:
             load: Any = kubernetes.config.load_incluster_config
             try:
                 load(client_configuration=configuration)
-            except Exception as error:  # the package raises all kinds
+            except Exception as error:  # any type: an unreadable service account
                 where = f"service account in {SERVICE_ACCOUNT}"
                 raise ConfigError(f"{where}: {one_line(error)}") from None
             self.namespace = _in_cluster_namespace()
@@ -146,7 +146,7 @@ class ClusterConfig:
 
 
 def _signatures(files: list[Path]) -> tuple[Signature, ...]:
-    """Of the files that are there."""
+    """The signatures of the files that exist."""
     found = []
     for file in files:
         with contextlib.suppress(OSError):
@@ -164,9 +164,9 @@ def _in_cluster_namespace() -> str:
 
 @dataclass(slots=True)
 class _Kubeconfig:
-    """The kubeconfigs of `paths`; of several entries with one name the first counts.
+    """The merged kubeconfigs of `paths`; of entries with the same name the first one counts.
 
-    given: how messages name them. files: the tokens and certificates that they refer to.
+    given: their name in messages. files: the token, certificate and key files that they name.
     """
 
     paths: list[Path]
@@ -209,12 +209,12 @@ class _Kubeconfig:
                 context=context or self.current,
                 client_configuration=configuration,
             )
-        except Exception as error:  # of any type, for a faulty file
+        except Exception as error:  # any type: a malformed file
             raise ConfigError(f"{self.given}: {one_line(error)}") from None
 
 
 def _read(kubeconfig: str | None) -> _Kubeconfig:
-    """The kubeconfig of a flag, else of KUBECONFIG, else the user's. Raises ConfigError."""
+    """The kubeconfig of the flag, else of KUBECONFIG, else ~/.kube/config. Raises ConfigError."""
     variable = os.environ.get("KUBECONFIG")
     text = kubeconfig or variable or "~/.kube/config"
     words = [text] if kubeconfig else text.split(os.pathsep)
@@ -247,7 +247,7 @@ def context_names(kubeconfig: str | None) -> list[str]:
 def _entries(
     document: Mapping[str, Any], section: str, inner: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The named entries of a section; an unreadable one is left out."""
+    """The names and values of a section's entries; a malformed value is empty."""
     entries = document.get(section)
     for each in entries if isinstance(entries, list) else ():
         if isinstance(each, dict):
@@ -256,10 +256,10 @@ def _entries(
 
 
 def _impersonation(user: Mapping[str, Any]) -> Headers:
-    """The headers of a user in a kubeconfig, one for each group; none without impersonation.
+    """The impersonation headers of a kubeconfig's user, one for each group; empty without `as`.
 
-    As NewImpersonatingRoundTripper of client-go's transport/round_trippers.go, v1.36.2, for names
-    and groups. Raises ValueError.
+    Follows NewImpersonatingRoundTripper of client-go's transport/round_trippers.go, v1.36.2, for
+    names and groups. Raises ValueError.
     """
     name, groups = user.get("as") or "", user.get("as-groups") or []
     if user.get("as-uid") or user.get("as-user-extra"):
@@ -269,5 +269,5 @@ def _impersonation(user: Mapping[str, Any]) -> Headers:
     if groups and not name:
         raise ValueError("as-groups needs as")
     sent = [("Impersonate-User", name), *(("Impersonate-Group", each) for each in groups)]
-    # UTF-8 as http.client sends it: a byte for each character.
+    # http.client encodes headers as Latin-1: each character becomes one byte of the UTF-8 text.
     return tuple((key, each.encode().decode("latin-1")) for key, each in sent if name)

@@ -33,29 +33,29 @@ _LOG: Final = logging.getLogger(__name__)
 #: Time to connect to the API server, TLS handshake included.
 CONNECT_SECONDS: Final = 10.0
 
-#: The most that is read from a watch at a time.
+#: The most bytes that are read from an answer at a time.
 PIECE_BYTES: Final = 256 * 1024
 
-#: Fewer bytes may be no more than the frame of a chunk or of a TLS record, and reading would wait.
+#: Fewer waiting bytes may be only the framing of a chunk or TLS record: a read would then block.
 _CHUNK_HEAD_BYTES: Final = 64
 
-#: The object with which urllib3 begins the texts of its errors.
+#: The object at the beginning of urllib3's error texts.
 _OBJECT: Final = re.compile(r"^(<[^>]*>|\w+\([^)]*\)): ")
 
 _CONTENT_TYPES: Final = {"POST": "application/json", "PATCH": "application/merge-patch+json"}
 
 
 class ConnectionFaultError(Exception):
-    """The API server could not be asked, or stopped in the middle of its answer.
+    """The API server could not be asked, answered with an error, or broke off its answer.
 
-    status: of its answer, 0 where it has not answered with an error.
+    status: the HTTP status of an error answer, else 0.
     """
 
     status = 0
 
 
 class UnreachableError(ConnectionFaultError):
-    """There is no connection, or none that may be trusted."""
+    """No connection that is trusted can be made, or the credentials can't be read."""
 
 
 class ResetError(ConnectionFaultError):
@@ -85,7 +85,7 @@ class ApiResponse:
 
     @property
     def retry_after(self) -> float | None:
-        """Retry-After in seconds; a date in it is not understood."""
+        """Retry-After in seconds; None without one, or if it is a date."""
         text = self._response.headers.get("Retry-After", "").strip()
         return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
@@ -99,27 +99,27 @@ class ApiResponse:
         return int.from_bytes(waiting, sys.byteorder) >= _CHUNK_HEAD_BYTES
 
     def read_some(self, silence: float) -> bytes:
-        """What has arrived, at least a byte; empty at the end. Raises ConnectionFaultError."""
+        """The bytes that have arrived; empty only at the end. Raises ConnectionFaultError."""
         with faults():
             if self._sock is not None:
                 self._sock.settimeout(silence)
             return self._response.read1(PIECE_BYTES)
 
     def read_all(self, silence: float) -> bytes:
-        """The whole body; the response is closed then. Raises ConnectionFaultError."""
+        """The whole body; closes the response. Raises ConnectionFaultError."""
         try:
             return b"".join(iter(partial(self.read_some, silence), b""))
         finally:
             self.close()
 
     def close(self) -> None:
-        with contextlib.suppress(Exception):  # it is thrown away
+        with contextlib.suppress(Exception):  # nothing more is read from it
             self._response.close()
 
 
 @contextlib.contextmanager
 def faults() -> Iterator[None]:
-    """What urllib3 raises within, as a ConnectionFaultError."""
+    """Turns the errors of urllib3 into ConnectionFaultErrors."""
     try:
         yield
     except (urllib3.exceptions.ConnectTimeoutError, urllib3.exceptions.NewConnectionError) as error:
@@ -129,18 +129,18 @@ def faults() -> Iterator[None]:
     except (urllib3.exceptions.SSLError, urllib3.exceptions.ProxyError) as error:
         raise UnreachableError(_cause(error)) from None
     except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as error:
-        # Reading from a socket that another thread has shut down raises the last two.
+        # ValueError and AttributeError come from a socket that another thread has shut down.
         raise ResetError(_cause(error)) from None
 
 
 def _cause(error: BaseException) -> str:
-    """The text of an error without the objects that urllib3 prints in it."""
+    """The text of an error without the object that urllib3 prints before it."""
     inner = error.args[-1] if error.args else None
     return _OBJECT.sub("", one_line(inner if isinstance(inner, Exception) else error))
 
 
 class ApiConnection:
-    """One thread's connection to the API server, which `interrupt` cuts off."""
+    """A connection to the API server for one thread; other threads may `interrupt` it."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
@@ -158,23 +158,23 @@ class ApiConnection:
         silence: float,
         connect: float = CONNECT_SECONDS,
     ) -> ApiResponse:
-        """Send a request and wait for the answer's head. Raises ConnectionFaultError."""
+        """Send a GET, and wait for the head of the answer. Raises ConnectionFaultError."""
         return self._request("GET", path, query or {}, None, Timeout(connect=connect, read=silence))
 
     def send(self, method: str, path: str, body: bytes, *, silence: float) -> ApiResponse:
-        """A POST, or a PATCH to be merged. Raises ConnectionFaultError."""
+        """Send a POST or a merge PATCH. Raises ConnectionFaultError."""
         return self._request(method, path, {}, body, Timeout(connect=CONNECT_SECONDS, read=silence))
 
     def rejected(self) -> None:
-        """The API server has answered 401."""
+        """Reload the credentials after a 401."""
         self._config.rejected()
 
     def interrupt(self) -> None:
-        """Cut off whatever this connection is doing, from any thread; it can't be used again."""
+        """Cut off the connection, from any thread. It can't be used again."""
         with self._lock:
             self._interrupted = True
             if self._sock is not None:
-                # Not SSLSocket.shutdown: that takes the TLS state from under the reading thread.
+                # Not SSLSocket.shutdown: it drops the TLS state that the reading thread is using.
                 with contextlib.suppress(OSError):
                     socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
@@ -218,11 +218,11 @@ class ApiConnection:
             configuration.connection_pool_maxsize = 1
             try:
                 rest: Any = RESTClientObject(configuration)
-            except Exception as error:  # certificates that don't load, of whatever kind
+            except Exception as error:  # any type: certificates that don't load
                 raise UnreachableError(f"configuration: {one_line(error)}") from None
             if self._pools is not None:
                 self._pools.clear()
-            # ClusterConfig warns of it; urllib3 would repeat that for each request.
+            # urllib3 would warn of insecure-skip-tls-verify with each request.
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
             self._pools, self._generation = rest.pool_manager, generation
             assert self._pools is not None
@@ -238,10 +238,10 @@ class ApiConnection:
 
 
 def _lenient_context(configuration: Any) -> ssl.SSLContext:
-    """TLS as kubectl does it: verified, but not to the letter of RFC 5280.
+    """TLS as kubectl does it: certificates are verified, but not as strictly as RFC 5280 asks.
 
-    Python 3.13 and later turn away CAs without key identifiers, which long-lived clusters have,
-    managed ones among them (kubernetes-client/python#2394).
+    Python 3.13 and later reject CAs without key identifiers. Long-lived clusters have such CAs,
+    managed clusters too (kubernetes-client/python#2394).
     """
     verify = ssl.CERT_REQUIRED if configuration.verify_ssl else ssl.CERT_NONE
     context = create_urllib3_context(cert_reqs=verify)
@@ -252,7 +252,7 @@ def _lenient_context(configuration: Any) -> ssl.SSLContext:
 
 
 def _tracked_pools(keep: Callable[[socket.socket], None]) -> dict[str, type[HTTPConnectionPool]]:
-    """urllib3's connection pools, which call `keep` with each socket as soon as it is connected."""
+    """Connection pools of urllib3 that call `keep` with each socket as soon as it is connected."""
 
     class Tracked(HTTPConnection):
         def connect(self) -> None:
@@ -274,7 +274,7 @@ def _tracked_pools(keep: Callable[[socket.socket], None]) -> dict[str, type[HTTP
 def fetched(
     connection: ApiConnection, path: str, query: Mapping[str, str], silence: float
 ) -> bytes:
-    """The body of a 200; after a 401 asked for once more. Raises ConnectionFaultError."""
+    """GET the body of a 200; retried once after a 401. Raises ConnectionFaultError."""
     response = connection.get(path, query, silence=silence)
     if response.status == HTTPStatus.UNAUTHORIZED:
         response.close()
@@ -290,7 +290,7 @@ def fetched(
 def listed(
     connection: ApiConnection, kind: Kind, query: Mapping[str, str], silence: float
 ) -> Iterator[Raw]:
-    """All objects of all pages. Raises ConnectionFaultError."""
+    """All objects of a list, page by page. Raises ConnectionFaultError."""
     asked = {**query, "limit": str(PAGE_LIMIT)}
     while True:
         try:

@@ -1,7 +1,7 @@
 """The list/watch protocol as a state machine: what to ask next, and how long to wait first.
 
-No I/O and no clock of its own; `extender.cluster.api.reflector` does what this says. Follows
-client-go tools/cache/reflector.go, v1.36.2, with the differences of docs/decisions.
+It has no I/O and no clock; `extender.cluster.api.reflector` sends the requests. Follows client-go
+tools/cache/reflector.go, v1.36.2, with the differences in docs/decisions.
 """
 
 import random
@@ -17,30 +17,30 @@ FIRST_DELAY: Final = 0.8
 MAX_DELAY: Final = 30.0
 QUIET_SECONDS: Final = 120.0
 
-#: A longer Retry-After than this is cut to it.
+#: A longer Retry-After is cut to this.
 MAX_RETRY_AFTER: Final = 60.0
 
-#: Delays are up to a quarter longer, so that clients don't return at once; never over MAX_DELAY.
+#: Delays are up to a quarter longer, at most MAX_DELAY, so that clients don't return together.
 _JITTER: Final = 0.25
 
-#: A watch that ends sooner counts as failed: a server that ends each is not asked in a busy loop.
+#: A watch that ends sooner counts as failed, to avoid a busy loop if the server ends each watch.
 SHORT_WATCH_SECONDS: Final = 1.0
 
 #: A watch ends after a random time between these, so that load spreads over API servers.
 MIN_WATCH_SECONDS: Final = 300
 MAX_WATCH_SECONDS: Final = 600
 
-#: Without a new object for this long, the server is taken not to mark the initial events' end.
+#: Without a new object for this long, the server is assumed not to mark the initial events' end.
 INITIAL_EVENTS_SECONDS: Final = 30.0
 
 #: kube-apiserver sends a bookmark a minute (cacher bookmarkFrequency, v1.36.2). A watch that is
-#: silent for longer may hang; to resume it where it was costs one request.
+#: silent for longer may hang; resuming it at its last version costs one request.
 SILENCE_SECONDS: Final = 90.0
 
 #: The longest wait for the first byte of an answer, and between two pieces of a list.
 LIST_SILENCE_SECONDS: Final = 60.0
 
-#: Statuses of a server that does not know sendInitialEvents.
+#: The statuses with which a server answers if it does not know sendInitialEvents.
 _NOT_SUPPORTED: Final = frozenset(
     {
         HTTPStatus.BAD_REQUEST,
@@ -78,7 +78,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a request ended. lived: seconds since its answer began; events: received in it."""
+    """How a request ended. lived: seconds since its answer began. events: number received."""
 
     reason: Reason
     detail: str = ""
@@ -102,7 +102,7 @@ def reason_of_status(status: int) -> Reason:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to ask; query has the parameters that are not empty."""
+    """A request to send; query has the parameters that are not empty."""
 
     step: Step
     query: dict[str, str]
@@ -114,7 +114,7 @@ class Request:
 
 @dataclass(slots=True)
 class Backoff:
-    """0.8 s doubling to 30 s; starts again after 2 quiet minutes, and when the reason changes.
+    """Delays of 0.8 s, doubling up to 30 s; reset by another reason, or 2 minutes without failure.
 
     `chance` returns numbers from 0 to 1.
     """
@@ -126,7 +126,7 @@ class Backoff:
     _failed_at: float = 0.0
 
     def delay(self, reason: Reason, *, first_free: bool = False) -> float:
-        """Count a failure; returns the seconds to wait, with first_free none for the first."""
+        """Count a failure. Returns the seconds to wait. first_free: 0 for the first failure."""
         now = self.clock()
         if reason is not self._reason or now - self._failed_at > QUIET_SECONDS:
             self._count = 0
@@ -139,7 +139,7 @@ class Backoff:
 
 
 class ListWatch:
-    """The state of one kind's reflector, for its thread; resource_version is empty at first."""
+    """The state of one kind's reflector, owned by its thread. resource_version is "" at first."""
 
     def __init__(
         self,
@@ -161,8 +161,8 @@ class ListWatch:
 
     def request(self) -> Request:
         if self.step is Step.LIST:
-            # With resourceVersion "0", as in client-go, the limit is ignored: 65,000 nodes come as
-            # one body, which may be older than the last list.
+            # client-go sends resourceVersion "0", but kube-apiserver then ignores the limit: 65,000
+            # nodes come as one body, which may be older than the last list.
             query = {"limit": str(PAGE_LIMIT)}
             if self._continue:
                 query["continue"] = self._continue
@@ -180,7 +180,7 @@ class ListWatch:
         return Request(self.step, query)
 
     def page_received(self, resource_version: str, continue_token: str) -> bool:
-        """Whether the list is complete with this page."""
+        """Note a page. Returns whether it is the last one."""
         self._continue = continue_token
         if not continue_token:
             self.resource_version = resource_version
@@ -192,15 +192,15 @@ class ListWatch:
         self.step = Step.WATCH
 
     def moved(self, resource_version: str) -> None:
-        """An event or bookmark had this version; resource_version never goes back."""
+        """Note the version of an event or bookmark; resource_version never goes back."""
         if self.step is Step.WATCH and not is_older(
             revision(resource_version), revision(self.resource_version)
         ):
             self.resource_version = resource_version
 
     def ended(self, ending: Ending) -> float:
-        """A request has ended; returns the seconds to wait before the next one."""
-        # A token may be of no use any more, whatever the answer says.
+        """Note the end of a request. Returns the seconds to wait before the next one."""
+        # The continue token may no longer be valid, whatever the reason.
         self._continue = ""
         of_step = {
             Step.LIST: self._delay,
@@ -231,5 +231,5 @@ class ListWatch:
         return self._delay(ending)
 
     def _delay(self, ending: Ending) -> float:
-        # A version that is too old is corrected by a list, unless the list's is too old as well.
+        # A first expired version needs no wait: a list fixes it. If the list expires too, wait.
         return self._backoff.delay(ending.reason, first_free=ending.reason is Reason.EXPIRED)

@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from extender.kubernetes.decoder import NULL, DecodeError, decode, nullable
 
-#: Set on the bookmark that ends a watch-list's initial events
+#: The annotation of the bookmark that ends a watch-list's initial events
 #: (k8s.io/apimachinery/pkg/apis/meta/v1 InitialEventsAnnotationKey, v1.36.2).
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
@@ -40,7 +40,7 @@ class Page(Struct):
 
 
 def page_of(body: bytes, kind: str) -> Page:
-    """Decode a page of a `kind`List, which may empty the store. Raises DecodeError for all else."""
+    """Decode a page of a `kind`List. Raises DecodeError for all else: it could empty the store."""
     page = decode(body, _ListOrBookmark)
     if page.kind != f"{kind}List":
         raise DecodeError(f"expected a {kind}List, got kind {page.kind!r}")
@@ -57,7 +57,7 @@ class Event(Struct):
 
 
 def bookmark_of(raw: Raw) -> tuple[str, bool]:
-    """Its resourceVersion, and whether it ends the initial events. Raises DecodeError."""
+    """A bookmark's resourceVersion, and if it ends the initial events. Raises DecodeError."""
     metadata = decode(raw, _ListOrBookmark, "object").metadata or _Metadata()
     if not metadata.resource_version:
         raise DecodeError("bookmark without resourceVersion")
@@ -66,7 +66,7 @@ def bookmark_of(raw: Raw) -> tuple[str, bool]:
 
 
 class Status(Struct):
-    """An error of the API server; code 0 where it can't be read."""
+    """An error of the API server; code is 0 if it can't be read."""
 
     code: int = 0
     message: str = ""
@@ -81,14 +81,14 @@ def status_of(raw: bytes | Raw) -> Status:
 
 
 def revision(resource_version: str | None) -> int | None:
-    """A resourceVersion as a number, or None; comparable since Kubernetes 1.35 (KEP-5504)."""
+    """A resourceVersion as a number, or None. Comparable since Kubernetes 1.35 (KEP-5504)."""
     if not resource_version or not resource_version.isascii() or not resource_version.isdigit():
         return None
     return int(resource_version)
 
 
 def is_older(new: int | None, held: int | None) -> bool:
-    """Whether one revision certainly came before the other."""
+    """Whether the new revision certainly came before the held one."""
     return new is not None and held is not None and new < held
 
 
@@ -97,9 +97,9 @@ _DOCUMENTS: Final = json.JSONDecoder()
 
 
 class EventStream:
-    """Takes bytes as they come and returns the events that are complete.
+    """Cuts the bytes of a watch into events.
 
-    Nothing promises the line break after each: an event is also complete when its JSON is.
+    No specification promises a line break after an event: it is also complete when its JSON is.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class EventStream:
         return not self._rest
 
     def feed(self, data: bytes) -> list[Event]:
-        """Raises DecodeError for what is no event; the rest can't be read then."""
+        """The events that these bytes complete. Raises DecodeError; the stream is then unusable."""
         *lines, rest = (self._rest + data).split(b"\n") if b"\n" in data else (self._rest + data,)
         events: list[Event] = []
         for line in lines:
@@ -126,20 +126,20 @@ class EventStream:
 
 
 def _cut(text: bytes) -> tuple[list[Event], bytes]:
-    """The events that a text begins with, and what follows the last complete one."""
+    """The complete events at the start of a text, and the rest."""
     if not text.strip():
         return [], b""
     try:
         return [_EVENTS.decode(text)], b""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        # The beginning of a large event; to search it for joined events would be slower.
+        # The beginning of a large event. Searching it for joined events would be slower.
         return ([], text) if "truncated" in str(error) else _joined_events(text)
 
 
 def _joined_events(text: bytes) -> tuple[list[Event], bytes]:
-    """Events without anything between them, and what follows the last complete one."""
+    """The complete events of a text without line breaks between them, and the rest."""
     events = []
-    # The grammar is ASCII, so decoded as Latin-1 the positions are those of the bytes.
+    # JSON's grammar is ASCII, and Latin-1 keeps positions: one character for each byte.
     document = text.decode("latin-1")
     position = 0
     while position < len(text):

@@ -1,6 +1,6 @@
-"""Keeps one kind's feed in step with the API server: does what the list/watch protocol says.
+"""Keeps the feeds of one kind in step with the API server, by the list/watch protocol.
 
-Its thread owns the feed, the connection and the ListWatch; others read `contact` and call `stop`.
+Its thread owns feeds, connection and ListWatch. Other threads read `contact` and call `stop`.
 """
 
 import logging
@@ -40,10 +40,10 @@ from extender.verbs.metrics import Metrics
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: The body of an error arrives at once.
+#: The longest silence in the body of an error, which should arrive at once.
 _STATUS_SECONDS: Final = 5.0
 
-#: How long each request may stay without a byte.
+#: How long each request may wait for its answer.
 _SILENCES: Final = {
     Step.LIST: LIST_SILENCE_SECONDS,
     Step.STREAM: INITIAL_EVENTS_SECONDS,
@@ -52,27 +52,28 @@ _SILENCES: Final = {
 
 _KNOWN: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"})
 
-#: Waits until an event is set, for some seconds at the most; returns whether it was set.
+#: Waits until an event is set, at most for some seconds. Returns whether it is set.
 Pause = Callable[[threading.Event, float], bool]
 
-#: Readiness tells of a longer silence: by then a silent watch has been begun again and answered.
+#: A longer silence shows in readiness. A silent watch would have been restarted by then.
 _QUIET_SECONDS: Final = SILENCE_SECONDS + CONNECT_SECONDS
 
-#: kube-apiserver refuses everybody for a moment after its start, until it has read its roles.
+#: More refusals than this mean a missing right. kube-apiserver refuses every client for a
+#: moment after its start, until it has read its roles.
 _DOUBTED_REFUSALS: Final = 3
 
 
 class Contact:
     """The contact of one reflector with the API server: for readiness, the gauge and the log.
 
-    The reflector's thread writes it; any thread reads `describe` and `heard_at_epoch`.
+    The reflector's thread writes it; any thread may use `describe` and `heard_at_epoch`.
     """
 
     def __init__(self, kind: Kind, clock: Callable[[], float]) -> None:
         self._kind = kind
         self._clock = clock
         self._limit = LogLimit(_LOG, clock)
-        #: Since the last watch that was granted: until then a right may be missing.
+        #: Answers 401 and 403 since the last watch that was granted: a right may be missing.
         self.refusals = 0
         self._trouble = ""
         self._heard_at: float | None = None
@@ -80,7 +81,7 @@ class Contact:
         self.heard_at_epoch = 0.0
 
     def describe(self) -> str:
-        """Empty while all is well; else what is wrong, and how old the state is."""
+        """Empty while all is well; else the fault, and the age of the state."""
         trouble, heard_at = self._trouble, self._heard_at
         if heard_at is None:
             return f"nothing heard of the API server yet: {trouble}" if trouble else ""
@@ -96,12 +97,12 @@ class Contact:
         self._trouble = ""
 
     def skipped(self, error: DecodeError) -> None:
-        """An object could not be read."""
+        """Log an object that could not be read."""
         about = {"resource": self._kind.resource, "cause": str(error)}
         self._limit.say(logging.WARNING, "skip", "object skipped", **about)
 
     def lost(self, ending: Ending, step: Step, delay: float) -> None:
-        """A request has ended, and the next one follows in `delay` seconds."""
+        """Note the end of a request; the next one follows in `delay` seconds."""
         reason = ending.reason
         if reason in (Reason.CLOSED, Reason.SILENT) and ending.lived >= SHORT_WATCH_SECONDS:
             # The server ends a watch after some minutes, and a watch on a kind without changes
@@ -109,7 +110,7 @@ class Contact:
             # cacher, dispatchEvents, v1.36.2). A real fault shows in the next request.
             return
         self._trouble = ending.detail or reason.value
-        # A list replaces the watch-list, and it begins at once.
+        # A list replaces the failed watch-list at once.
         falls_back = step is Step.STREAM and not delay
         level = logging.INFO if reason is Reason.EXPIRED or falls_back else logging.WARNING
         text = f"{step.value} of {self._kind.resource} ended, trying again"
@@ -135,7 +136,7 @@ class Contact:
 class Reflector:
     """Follows one kind from `start` to `stop`, whatever goes wrong meanwhile.
 
-    Each feed is handed all; what one of them can't decode the ones behind it don't get.
+    Each feed gets all objects, in order: if one can't decode an object, later feeds don't get it.
     """
 
     def __init__(
@@ -167,12 +168,12 @@ class Reflector:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop now, whatever the thread is doing; does not wait for it."""
+        """Stop at once, whatever the thread is doing. Does not wait for the thread."""
         self._stopping.set()
         self._connection.interrupt()
 
     def run(self) -> None:
-        """The thread's work; returns after `stop` only."""
+        """The thread's work; returns only after `stop`."""
         while not self._stopping.is_set():
             ending: Ending | None
             try:
@@ -191,7 +192,7 @@ class Reflector:
                 self._pause(self._stopping, delay)
 
     def _step(self) -> Ending | None:
-        """One request and its answer; None when the next follows at once."""
+        """Send a request and take its answer. Returns None if the next request follows at once."""
         request = self._list_watch.request()
         if request.is_first_page or request.step is Step.STREAM:
             self._asked_at = self._clock()
@@ -307,7 +308,7 @@ class Reflector:
                 self._flush()
 
     def _take(self, event: Event, watch: "_Watch") -> Ending | None:
-        """Take one event; returns how the watch ends, if it ends with this event."""
+        """Take one event. Returns how the watch ends if it ends with this event."""
         known = event.type if event.type in _KNOWN else "unknown"
         self._metrics.event(self.kind.name, known)
         if known == "unknown":
@@ -356,7 +357,7 @@ class Reflector:
 
 
 class _Watch:
-    """The state of the watch being read."""
+    """The state of the watch that is being read."""
 
     def __init__(self, now: float) -> None:
         self.stream = EventStream()
