@@ -1,1 +1,1 @@
-"""Pods, nodes, classes, shapes, names and reasons: plain values."""
+"""Pods, nodes, classes, names and reasons as plain values."""

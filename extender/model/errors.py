@@ -7,7 +7,7 @@ ERROR_PREFIX: Final = "runtimeclass-extender: "
 
 
 class UndecidedError(Exception):
-    """The caches are not synced, or the API server does not answer; its text is for the Error."""
+    """The caches are not synced, or the API server does not answer. The text goes into Error."""
 
 
 def not_synced(what: str) -> UndecidedError:
@@ -15,23 +15,23 @@ def not_synced(what: str) -> UndecidedError:
 
 
 class UsageError(Exception):
-    """What the person at the command line can correct, or must wait for; one line."""
+    """A fault that the user of a command can fix, or has to wait out. The text is one line."""
 
 
 class BadRequestError(ValueError):
-    """The body can't be read; the message names the place. Becomes a 400."""
+    """The request is malformed; the message names the place. Becomes a 400."""
 
 
 class TooLargeError(BadRequestError):
-    """A body over a limit below the server's own; the message names it. Becomes a 413."""
+    """The body exceeds a verb's own limit; the message names the limit. Becomes a 413."""
 
 
 class TooMuchEffortError(Exception):
-    """Trying the pod would take longer than anybody waits for the answer."""
+    """The Effort is spent: judging the pod would take longer than the client waits."""
 
 
 class Effort:
-    """A budget of comparisons of requirements; each takes about a microsecond."""
+    """A budget of requirement comparisons, at about a microsecond each."""
 
     def __init__(self, limit: int) -> None:
         self._left = limit

@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Severity(StrEnum):
-    """error: pods don't run, or run where they must not; warning: they may; advice: a hint."""
+    """error: pods don't run, or run where they must not. warning: they might. advice: a hint."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -19,7 +19,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """check is a short stable name; runtime_classes are those it is about, if any."""
+    """check: the lint's short, stable name. runtime_classes: the classes it is about, if any."""
 
     severity: Severity
     check: str
@@ -43,9 +43,9 @@ def advice(check: str, what: str, why: str, fix: str, *runtime_classes: str) -> 
 
 @dataclass(frozen=True, slots=True)
 class LocatedFinding:
-    """A finding about an object of a file; subject: its kind, namespace and name.
+    """A finding about an object in a file.
 
-    line is where in the file it is, from 1.
+    line: the line of the fault in the file, from 1. subject: the object's kind, namespace and name.
     """
 
     finding: Finding

@@ -1,8 +1,9 @@
-"""Node names by the thousand: looked up and sorted a whole request at a time.
+"""Looks up and sorts all node names of a request at once.
 
-Names are the contents of JSON strings, `a","b","c` a run of them: the text between the first and
-the last quote of an array. No name becomes a str. The compiled part (`_names.c`, built where there
-is a C compiler) makes no object for each name. RUNTIMECLASS_EXTENDER_PURE_PYTHON=1 switches it off.
+A name is the content of a JSON string, as bytes. A run of names is the text between the first and
+the last quote of a JSON array: `a","b","c`. No name becomes a str. The compiled part (`_names.c`,
+built where there is a C compiler) creates no Python object per name.
+RUNTIMECLASS_EXTENDER_PURE_PYTHON=1 switches the compiled part off.
 """
 
 import contextlib
@@ -26,30 +27,30 @@ else:
 #: Whether the compiled part is in use.
 IS_COMPILED = compiled is not None and not os.environ.get("RUNTIMECLASS_EXTENDER_PURE_PYTHON")
 
-#: The number of a shape (rules.shape) among those of a cluster, from 1.
+#: The id of a node shape (rules.node_shape) in a cluster, from 1.
 ShapeId = NewType("ShapeId", int)
 
-#: The id of a name that an index does not have.
+#: The shape id of a name that an index lacks.
 UNKNOWN: Final = ShapeId(0)
 
 SEPARATOR: Final = b'","'
 
 _IS_FIRST: Final = bytes([1]).ljust(256, b"\0")
 
-#: Bytes of each name's end in `ends`.
+#: The bytes that each position takes in `NameRun.ends`.
 _END_SIZE: Final = 4
 
-#: All characters of a DNS subdomain, and some more. Without the compiled part, names with others
-#: are decoded as JSON.
+#: All characters of a DNS subdomain, and a few more. Without the compiled part, a request with any
+#: other character in a name is decoded as JSON, which is slower.
 _PLAIN: Final = b"abcdefghijklmnopqrstuvwxyz0123456789.-_ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-#: Of the hashes in tables: whoever may create nodes chooses their names, and could else choose
-#: thousands that collide.
+#: The secret keys of the hash function. Without them, a client that may create nodes could choose
+#: thousands of names whose hashes collide.
 _KEYS: Final = os.urandom(16)
 
 
 def text_of(name: bytes) -> str:
-    """The text of a name. One from a manifest may be no JSON string: it is taken as it is."""
+    """The name as a str. A manifest's name may be invalid as JSON: it is decoded as UTF-8."""
     if b"\\" in name:
         with contextlib.suppress(orjson.JSONDecodeError):
             text: str = orjson.loads(b'"' + name + b'"')
@@ -58,10 +59,9 @@ def text_of(name: bytes) -> str:
 
 
 class NameRun(Struct, dict=True):
-    """`count` names joined by the separator, at buffer[start:end]; never changed once it is made.
+    """`count` names joined by SEPARATOR, at buffer[start:end]. A run never changes.
 
-    ends has the position where each name ends, for the compiled part; without it the run is
-    handled in Python.
+    ends: the position where each name ends, for the compiled part. None: Python handles the run.
     """
 
     buffer: bytes
@@ -72,9 +72,9 @@ class NameRun(Struct, dict=True):
 
     @classmethod
     def read(cls, buffer: bytes, start: int, end: int) -> "NameRun | None":
-        """The run between the first and last quote of an array; None unless all are plain strings.
+        """The run between the first and last quote of an array; None if any name is not plain.
 
-        Plain: ASCII without control characters and escapes, so that the JSON is the text itself.
+        A plain name is ASCII without control characters and escapes: its JSON is the name itself.
         """
         if IS_COMPILED:
             ends = compiled.measure(buffer, start, end)
@@ -93,7 +93,7 @@ class NameRun(Struct, dict=True):
 
     @classmethod
     def known(cls, buffer: bytes, start: int, end: int, count: int) -> "NameRun":
-        """A run that is known to have `count` names, which may have escapes."""
+        """A run whose number of names is known. The names may contain escapes."""
         ends = compiled.measure(buffer, start, end) if IS_COMPILED and count else None
         return cls(buffer, start, end, count, ends)
 
@@ -108,10 +108,10 @@ class NameRun(Struct, dict=True):
     def part(
         self, codes: bytes, endings: Sequence[bytes], cut: int = 0, *, keep: bool = True
     ) -> tuple[bytes, bytes]:
-        """The names of code 0 joined by the separator; the others, each followed by an ending.
+        """Two texts: the names of code 0, joined by SEPARATOR; the others, each with an ending.
 
-        The ending of code n is endings[n - 1]. The last `cut` bytes are left out. Without `keep`
-        the first of the two may be.
+        A name of code n > 0 is followed by endings[n - 1]. The second text lacks its last `cut`
+        bytes. Without `keep` the first text may be empty.
         """
         if self.ends is not None:
             return compiled.part(
@@ -125,16 +125,16 @@ class NameRun(Struct, dict=True):
 
 
 def tally(codes: bytes, kinds: int) -> Sequence[int]:
-    """How often each code occurs; codes are below `kinds`."""
+    """The number of occurrences of each code. All codes are below `kinds`."""
     if IS_COMPILED:
         return memoryview(compiled.tally(codes)).cast("Q")[:kinds].tolist()
     return list(map(codes.count, range(kinds)))
 
 
 class NodeIndex(dict[bytes, ShapeId]):
-    """Node name → id of its shape, at least 1; a name it does not have is UNKNOWN.
+    """Node name → id of the node's shape, at least 1. The id of a missing name is UNKNOWN.
 
-    Only these methods may change it: each also changes the table of the compiled part.
+    Change an index by these methods only: they also update the compiled part's table.
     """
 
     __slots__ = ("_table",)
@@ -167,9 +167,9 @@ class NodeIndex(dict[bytes, ShapeId]):
             self._table.discard(name)
 
     def translate(self, run: NameRun, codes: Sequence[int]) -> Sequence[int]:
-        """codes[id] for each name of a run, as bytes where codes are bytes.
+        """codes[shape id] for each name of a run; bytes if codes is bytes.
 
-        Every id has a code, and codes[UNKNOWN] is that of names that are not known.
+        codes has an entry for every id. codes[UNKNOWN] is the code of missing names.
         """
         if not isinstance(codes, bytes):
             return tuple(map(codes.__getitem__, self.numbers(run.names)))

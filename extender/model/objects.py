@@ -1,7 +1,7 @@
-"""Pod, Node, RuntimeClass and their parts, as far as this service looks at them.
+"""Pod, Node, RuntimeClass and their parts: the fields that this service reads.
 
-Everything here is immutable, so that threads can share it. All can be keys but Pod and Node, which
-have mappings. `extender.kubernetes` decodes them.
+The objects never change, so threads can share them. Objects that hold mappings, such as Pod and
+Node, are not hashable. `extender.kubernetes` decodes all of them.
 """
 
 from collections.abc import Mapping
@@ -17,16 +17,16 @@ NO_EXECUTE: Final = "NoExecute"
 #: The effects that keep a pod off a node. PreferNoSchedule only lowers kube-scheduler's score.
 HARD_EFFECTS: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 
-#: The taint that a pod must tolerate for a node with spec.unschedulable.
+#: The key of the taint that a pod must tolerate to go to a node with spec.unschedulable.
 UNSCHEDULABLE_TAINT_KEY: Final = "node.kubernetes.io/unschedulable"
 
-#: A default that objects share.
+#: The empty mapping that objects share as a default.
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """One of a node's spec.taints; timeAdded does not matter to matching."""
+    """An entry of a node's spec.taints, without timeAdded: matching ignores it."""
 
     key: str
     value: str = ""
@@ -46,7 +46,7 @@ class Namespace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """One of a node's status.runtimeHandlers; the name "" stands for the default handler."""
+    """An entry of a node's status.runtimeHandlers. The name "" is the default handler."""
 
     name: str = ""
     user_namespaces: bool = False
@@ -56,7 +56,7 @@ class Handler:
 class Suspect(NamedTuple):
     """A runtime handler of a node that failed to start `pods` pods.
 
-    refused: the names of the classes whose pods are kept off the node for it.
+    refused: the names of the classes whose pods are kept off the node because of it.
     """
 
     handler: str
@@ -64,16 +64,16 @@ class Suspect(NamedTuple):
     refused: frozenset[str] = frozenset()
 
 
-#: Amounts by resource, as numbers; the fields that have them say in which unit.
+#: Amounts as integers, by resource name. Each field of this type documents its unit.
 Amounts = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """What a pod asks for, in billionths.
+    """A pod's requests, with the defaults of kube-apiserver, in billionths. Not hashable.
 
-    init_containers: requests of each, and whether it is restarted, which makes it a sidecar.
-    pod_level: spec.resources.requests; None where there are none. No key.
+    init_containers: the requests of each, and whether it is a sidecar (restartPolicy Always).
+    pod_level: the requests in spec.resources, None if the pod has no spec.resources.
     """
 
     containers: tuple[Amounts, ...] = ()
@@ -85,11 +85,11 @@ class PodResources:
 class Kubelet(NamedTuple):
     """The parts of a node's kubelet that decide whether it accepts a pod.
 
-    system is its operating system, "" where the node does not report it. rejects_strict_groups: it
-    rejects supplementalGroupsPolicy Strict. may_lack_user_namespaces is its minor version ("v1.32")
-    where it reports user namespaces that it may have switched off, else "". declared_features are
-    those of status.declaredFeatures that may decide where a pod goes, None where the node declares
-    none at all.
+    system: the operating system, "" if unknown. rejects_strict_groups: the kubelet rejects
+    supplementalGroupsPolicy Strict. may_lack_user_namespaces: the minor version ("v1.32") of a
+    kubelet that may have user namespaces switched off although it reports them, else "".
+    declared_features: the entries of status.declaredFeatures that may decide where a pod goes,
+    None if the node has no such field.
     """
 
     system: str = ""
@@ -107,13 +107,13 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 class PodState(NamedTuple):
-    """The state of a pod; "" stands for what is absent.
+    """The state of a pod. "" stands for an absent field. Times are RFC 3339 in UTC.
 
-    gates are the names of its scheduling gates, deleted_at is metadata.deletionTimestamp, isolation
-    its annotation's value. starting_since: since when it has been on its node without a sandbox,
-    None where it has had one. last_event: kube-scheduler's last message about the pod without a
-    node. nominated_node: where kube-scheduler has made room for it. preempts: whether it may evict
-    pods of lower priority. Times are RFC 3339 in UTC.
+    gates: the names of its scheduling gates. deleted_at: metadata.deletionTimestamp. isolation: the
+    value of the annotation. starting_since: since when the pod has had a node but no sandbox, None
+    in any other state. last_event: kube-scheduler's last message about a pod without a node.
+    nominated_node: the node where kube-scheduler makes room for the pod. preempts: the pod may
+    evict pods of lower priority.
     """
 
     gates: tuple[str, ...] = ()
@@ -130,16 +130,16 @@ class PodState(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """Whether kube-scheduler looks for a node for the pod."""
+        """Whether kube-scheduler is looking for a node for the pod."""
         return not (self.node_name or self.gates or self.is_finished)
 
 
 NEW: Final = PodState()
 
-#: The extended resource by which kube-scheduler tells the pods that it asks the extender about.
+#: The extended resource that marks the pods about which kube-scheduler asks the extender.
 MARK: Final = "runtimeclass-extender/pod"
 
-#: The operating system whose kubelet differs, as status.nodeInfo.operatingSystem has it.
+#: The operating system whose kubelet behaves differently, as in status.nodeInfo.operatingSystem.
 WINDOWS: Final = "windows"
 
 UNKNOWN_KUBELET: Final = Kubelet()
@@ -163,7 +163,7 @@ class SelectorTerm:
 
 
 def size_of(term: SelectorTerm) -> int:
-    """The characters of a term's keys and values; a value counts one more than its length."""
+    """The number of characters in a term's keys and values, plus one for each value."""
     return sum(
         len(each.key) + sum(map(len, each.values)) + len(each.values)
         for each in (*term.match_expressions, *term.match_fields)
@@ -171,7 +171,7 @@ def size_of(term: SelectorTerm) -> int:
 
 
 class NodeRequirement(NamedTuple):
-    """One requirement of a class's node-selector-terms; is_field: of matchFields."""
+    """One requirement on a node's labels, or, with is_field, on its fields (matchFields)."""
 
     key: str
     operator: str
@@ -185,11 +185,11 @@ Condition = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ClassRules:
-    """The annotations of a RuntimeClass.
+    """The parsed annotations of a RuntimeClass.
 
-    terms are its node-selector-terms, conditions those a node must have, unsupported the words for
-    features that its pods can't use, isolation its level. A field is empty where its annotation
-    can't be read: then `faults` has the annotation's name, and the fault.
+    terms: its node-selector-terms. conditions: the conditions that a node must have. unsupported:
+    the words for features that its pods can't use. isolation: its level. faults: the name of each
+    annotation that can't be parsed, and the error; the field of such an annotation is empty.
     """
 
     terms: tuple[SelectorTerm, ...] | None = None
@@ -206,9 +206,9 @@ class ClassRules:
 class RuntimeClass:
     """A node.k8s.io/v1 RuntimeClass. Compared by identity: a changed class is another object.
 
-    node_selector holds (key, value) pairs sorted by key; overhead is podFixed as it was written.
-    has_overhead and has_scheduling, for admission: the class has the field, perhaps an empty one.
-    rules is None without annotations.
+    node_selector: (key, value) pairs sorted by key. overhead: podFixed as written. has_overhead and
+    has_scheduling, for admission: the class has the field, even if it is empty. rules: None if the
+    class has none of our annotations.
     """
 
     name: str
@@ -231,15 +231,16 @@ class RuntimeClass:
         return all(getattr(self, name) == getattr(other, name) for name in RuntimeClass.__slots__)
 
 
-@dataclass(slots=True)  # frozen would cost a microsecond a request; nobody changes one
+@dataclass(slots=True)  # frozen would cost a microsecond a request; no code changes a Pod
 class Pod:
-    """A pod as the verbs see it. Compared by its fields, and no key.
+    """A pod as the verbs see it. Compared by its fields. Not hashable.
 
-    group is NAMESPACE/NAME of the PodGroup that it is scheduled with. The fields after it are read
-    for explain only: sets_host_users: spec.hostUsers is there, true or false; declared_needs: the
-    features that its node has to declare; is_marked: a container asks for MARK. node_affinity is
-    None where the pod has no required node affinity; an empty tuple matches nothing. resources and
-    uses, the words for the features it uses (kubernetes.explained_pods), are None where not read.
+    group: NAMESPACE/NAME of its PodGroup. Of the fields after group the verbs read only
+    state.node_name and uses; explain reads all. node_affinity: None if the pod has no required node
+    affinity; an empty tuple matches no node. sets_host_users: spec.hostUsers is set, true or false.
+    declared_needs: the features that a node has to declare. is_marked: a container asks for MARK.
+    uses: the words for the features that the pod uses (kubernetes.explained_pods). resources and
+    uses are None if not decoded.
     """
 
     namespace: str = ""
@@ -277,16 +278,16 @@ class Pod:
 
     @property
     def is_unconstrained(self) -> bool:
-        """No RuntimeClass and no need: every node passes, unknown ones too."""
+        """Whether the pod has no RuntimeClass and no needs: every node passes, even if unknown."""
         return not (self.runtime_class_name or self.kubelet_needs or self.features)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as the verbs see it. No key.
+    """A node as the verbs see it. Not hashable.
 
-    handlers has no name twice. allocatable is status.allocatable as JSON; for explain. versions:
-    those of the kubelet and the container runtime; for people.
+    handlers: no two have the same name. allocatable: status.allocatable as JSON, for explain.
+    versions: of the kubelet and the container runtime, for display.
     """
 
     name: str

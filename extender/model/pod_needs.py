@@ -1,13 +1,13 @@
-"""What of a pod a verdict depends on: `PodNeeds`, the key of every cache of verdicts."""
+"""The fields of a pod that a verdict depends on: `PodNeeds`, part of every verdict's cache key."""
 
 from itertools import chain
 from typing import Final, NamedTuple
 
 
 class Toleration(NamedTuple):
-    """One of a pod's or RuntimeClass's tolerations; "" stands for an absent field.
+    """A toleration of a pod or a RuntimeClass. "" stands for an absent field.
 
-    seconds is tolerationSeconds, which does not matter to matching.
+    seconds: tolerationSeconds, which matching ignores.
     """
 
     key: str = ""
@@ -23,7 +23,7 @@ def untimed(toleration: Toleration) -> Toleration:
 
 
 def fields_of(toleration: Toleration) -> dict[str, object]:
-    """The toleration as the API writes it, without absent fields."""
+    """The toleration as an API object, without absent fields."""
     names = ("key", "operator", "value", "effect")
     fields: dict[str, object] = {
         name: text for name, text in zip(names, toleration[:4], strict=True) if text
@@ -34,7 +34,7 @@ def fields_of(toleration: Toleration) -> dict[str, object]:
 
 
 class Features(NamedTuple):
-    """What a pod needs of its runtime handler beyond its presence."""
+    """The features of the runtime handler that a pod needs."""
 
     user_namespaces: bool = False
     recursive_read_only_mounts: bool = False
@@ -47,11 +47,11 @@ NO_FEATURES: Final = Features()
 
 
 class KubeletNeeds(NamedTuple):
-    """Needs that make a kubelet without them reject the pod after binding.
+    """The needs of a pod that the kubelet checks after binding: it rejects the pod if one is unmet.
 
-    system is spec.os.name, system_label the pod's *label* kubernetes.io/os. strict_groups:
+    system: spec.os.name. system_label: the pod's *label* kubernetes.io/os. strict_groups:
     spec.securityContext.supplementalGroupsPolicy is Strict. pod_resources: spec.resources names a
-    resource that pods as a whole may have.
+    resource that is allowed at pod level.
     """
 
     system: str | None = None
@@ -60,14 +60,14 @@ class KubeletNeeds(NamedTuple):
     pod_resources: bool = False
 
 
-#: The entries of a list that is remembered for many pods, and the characters in all of a pod's: its
-#: author may write a megabyte.
+#: Limits on the fields of a pod that are cached, since its author may write a megabyte: the entries
+#: of one list, and the characters of all texts.
 MAX_FEW: Final = 32
 MAX_WORDS: Final = 2048
 
 
 class PodNeeds(NamedTuple):
-    """All of a pod that a check reads, and so the key of every cache of verdicts."""
+    """All fields of a pod that checks read. So it is part of every verdict's cache key."""
 
     runtime_class_name: str
     node_selector: tuple[tuple[str, str], ...]

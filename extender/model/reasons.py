@@ -1,4 +1,4 @@
-"""The result of a check: a code and its evidence; the one place where reasons become text.
+"""The result of a check: a code and its evidence. Only this module turns reasons into text.
 
 kube-scheduler counts equal strings over all nodes and prints "<count> <reason>". So a text never
 names a node, and nodes that fail for the same cause have the same text.
@@ -19,8 +19,8 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
-#: The longest piece of foreign text (a name or value that no API server has validated) in a reason,
-#: in bytes: the limit of an object's name. A reason is repeated for each of 150,000 nodes.
+#: The most bytes of untrusted text (a name or value that no API server has validated) in a reason:
+#: the length limit of object names. An answer may repeat a reason for 150,000 nodes.
 MAX_QUOTED: Final = 253
 
 
@@ -69,7 +69,7 @@ class Reason:
 
 
 def shown(text: str) -> str:
-    """Foreign text as one line of bounded length; what an API server has validated is unchanged."""
+    """Untrusted text as one line of bounded length. Text that an API server validated is kept."""
     if len(text) * 4 > MAX_QUOTED:  # a character has up to 4 bytes in UTF-8
         raw = text[: MAX_QUOTED + 1].encode("utf-8", "replace")
         if len(raw) > MAX_QUOTED:
@@ -77,12 +77,12 @@ def shown(text: str) -> str:
     return printable(text)
 
 
-#: The number of names that a text gives where it is about many.
+#: The most names that a text lists.
 _NAMED: Final = 5
 
 
 def listed(names: Sequence[str], most: int = _NAMED, quote: str = "") -> str:
-    """The first of some names, each as `shown`, and how many more there are."""
+    """The first names, each as `shown`, and the number of names left out."""
     text = ", ".join(f"{quote}{shown(each)}{quote}" for each in names[:most])
     return f"{text} and {len(names) - most} more" if len(names) > most else text
 
@@ -92,12 +92,12 @@ def pairs_text(pairs: Mapping[str, str]) -> str:
     return shown(", ".join(f"{name}={value}" for name, value in sorted(pairs.items())))
 
 
-#: From these numbers of seconds on an age is told in this unit, as kubectl tells it.
+#: The least age in seconds for a unit, the seconds of the unit, and the unit, as kubectl has them.
 _UNITS: Final = ((172_800, 86_400, "d"), (10_800, 3_600, "h"), (120, 60, "m"), (0, 1, "s"))
 
 
 def age_text(since: str, now: datetime) -> str:
-    """How long ago a time of the API was: 90s, 14m, 3h, 5d; "" for what is no time."""
+    """The age of an API timestamp: 90s, 14m, 3h, 5d. "" if the text is not a timestamp."""
     try:
         passed = max(0, int((now - datetime.fromisoformat(since)).total_seconds()))
     except (ValueError, TypeError):
@@ -106,7 +106,7 @@ def age_text(since: str, now: datetime) -> str:
 
 
 def without_sandbox(namespace: str, name: str, since: str, now: datetime | None) -> str:
-    """A pod is on its node and never started there: for how long, and where to look."""
+    """How long a pod has been on its node without a sandbox, and the command that shows why."""
     age = age_text(since, now) if now else ""
     told = " ".join(filter(None, (f"for {age}" if age else "", f"since {shown(since)}")))
     return (
@@ -117,7 +117,7 @@ def without_sandbox(namespace: str, name: str, since: str, now: datetime | None)
 
 
 def number_of(count: int, one: str, several: str = "") -> str:
-    """1 node, 2 nodes; `several` is the plural where it does not end with s."""
+    """1 node, 2 nodes. several: the plural if it is not just `one` with an s."""
     return f"{count} {one if count == 1 else several or f'{one}s'}"
 
 
@@ -172,7 +172,7 @@ def handlers_not_reported(runtime_class: str) -> Reason:
 
 
 def failed_to_start(handler: str, pods: int) -> str:
-    """Of a node or its Event."""
+    """The text about a suspect handler, for reasons, Events and the state of a node."""
     return f'runtime handler "{shown(handler)}" failed to start {number_of(pods, "pod")}'
 
 
@@ -216,20 +216,20 @@ STRICT_GROUPS_LACKING: Final = _fixed(
 POD_RESOURCES_LACKING: Final = _fixed(Code.NODE_FEATURE, "Windows nodes lack pod-level resources")
 UNKNOWN_NODE: Final = _fixed(Code.UNKNOWN_NODE, "nodes not yet known to the RuntimeClass extender")
 
-#: The beginnings of our texts in kube-scheduler's message about a pod: "<count> <text>".
+#: Matches "<count> <text>" in kube-scheduler's message about a pod if the text is one of ours.
 _OURS: Final = re.compile(
     r"[0-9] (?:nodes don't match |nodes' |nodes not yet |Windows nodes lack )"
 )
 
 
 def has_ours(message: str) -> bool:
-    """Whether a message of kube-scheduler has one of our reasons."""
+    """Whether a message of kube-scheduler contains one of our reasons."""
     return _OURS.search(message) is not None
 
 
 # kube-scheduler's own words (nodeaffinity, tainttoleration, nodeunschedulable,
-# nodedeclaredfeatures, schedule_one.go, v1.36.2). It uses the last two for nodes that no filter has
-# looked at.
+# nodedeclaredfeatures, schedule_one.go, v1.36.2). The last two are for nodes that were ruled out
+# before any filter ran.
 POD_SELECTOR: Final = _fixed(Code.POD_SELECTOR, "node(s) didn't match Pod's node affinity/selector")
 POD_AFFINITY: Final = _fixed(Code.POD_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
 POD_TAINT: Final = _fixed(Code.POD_TAINT, "node(s) had untolerated taint(s)")
@@ -242,6 +242,6 @@ TERMS_CONFLICT: Final = _fixed(Code.POD_AFFINITY, "pod affinity terms conflict")
 
 
 def resources_lacking(names: Sequence[str]) -> Reason:
-    """Resources of which a node has too little (noderesources/fit.go, v1.36.2)."""
+    """The reason of a node with too little of these resources (noderesources/fit.go, v1.36.2)."""
     texts = ("Too many pods" if each == "pods" else f"Insufficient {shown(each)}" for each in names)
     return _fixed(Code.RESOURCES, ", ".join(texts))

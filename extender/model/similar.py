@@ -7,19 +7,19 @@ from typing import Final
 
 from extender.model.reasons import MAX_QUOTED, shown
 
-#: The number of names that a suggestion has.
+#: The most names in a suggestion.
 _TOLD: Final = 3
 
-#: Two letters of three in their order: "wbe" is like "web", and "nodes" not like "pods-v2".
+#: The least similarity, about two letters of three in order: "wbe" is similar to "web", and "nodes"
+#: is not similar to "pods-v2".
 _ALIKE: Final = 0.65
 
-#: The number of names compared: if there are more, those next to the given one in the alphabet.
-#: Comparing two names takes some 20 µs.
+#: The most names compared, at about 20 µs each: those nearest to the given name in the alphabet.
 _COMPARED: Final = 400
 
 
 def similar(asked: str, known: Iterable[str]) -> Sequence[str]:
-    """The known names that are like the asked one, in its namespace if it has one, best first."""
+    """The known names similar to the asked name, best first; in its namespace if it has one."""
     if len(asked) > MAX_QUOTED:
         return ()
     namespace = asked[: asked.rfind("/") + 1]
@@ -33,11 +33,11 @@ def similar(asked: str, known: Iterable[str]) -> Sequence[str]:
 
 
 def most_similar(asked: str, known: Iterable[str]) -> str:
-    """Empty where no known name is like the asked one."""
+    """The known name most similar to the asked name, "" if none is similar."""
     return next(iter(similar(asked, known)), "")
 
 
 def did_you_mean(asked: str, known: Iterable[str]) -> str:
-    """The end of a sentence that suggests similar names; empty without any."""
+    """The end of a sentence that suggests similar names, "" if there are none."""
     names = [f'"{shown(name)}"' for name in similar(asked, known)]
     return f"; did you mean {' or '.join(names)}?" if names else ""

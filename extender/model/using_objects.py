@@ -1,4 +1,4 @@
-"""The pods and workloads of a cluster, as far as they use RuntimeClasses. Immutable."""
+"""The pods and workloads of a cluster: their fields that concern RuntimeClasses. Immutable."""
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
@@ -10,7 +10,7 @@ from extender.model.pod_needs import NO_FEATURES, Features
 
 
 class Wait(StrEnum):
-    """What a pod without a node waits for; SELECTOR: labels, its class's or its own."""
+    """What a pod without a node waits for. SELECTOR: labels that its class or the pod selects."""
 
     RUNTIME_CLASS = "runtimeclass"
     RESOURCES = "resources"
@@ -21,10 +21,10 @@ class Wait(StrEnum):
 class PlacedPod(NamedTuple):
     """A pod of the cluster: its RuntimeClass, its node, and the times of its creation and binding.
 
-    node is empty where it is bound to none, finished whether it will never run again. Times are RFC
-    3339 in UTC, empty where unknown; bound is the time when it got its node. Overhead and
-    nodeSelector are those it carries. starting_since: since when it has been on its node without a
-    sandbox, None where it has had one. wait: of a pod without a node. No key: it has mappings.
+    node: "" if the pod is not bound. finished: the pod will never run again. created and bound (the
+    time when it got its node) are RFC 3339 in UTC, "" if unknown. node_selector and overhead: as in
+    the pod's spec. starting_since: since when the pod has had a node but no sandbox, None in any
+    other state. wait: what a pod without a node waits for. Not hashable: it holds mappings.
     """
 
     namespace: str
@@ -49,12 +49,12 @@ class WaitingPod(NamedTuple):
     runtime_class_name: str
 
 
-#: The number of waiting pods that a page lists; a person reads no more.
+#: The most waiting pods that a page lists: nobody reads more.
 MAX_WAITING: Final = 100
 
 
 class WaitingPods(NamedTuple):
-    """The number of waiting pods, and the first of them by namespace and name."""
+    """The number of waiting pods, and the first MAX_WAITING of them by namespace and name."""
 
     total: int = 0
     first: tuple[WaitingPod, ...] = ()
@@ -66,12 +66,11 @@ class WaitingPods(NamedTuple):
 
 
 class Workload(NamedTuple):
-    """An object that makes pods, and the RuntimeClass that its template names.
-
-    template reads the pod that it makes, by its own name; raises DecodeError.
+    """An object that creates pods, and the RuntimeClass that its template names.
 
     is_past: none of its pods will run again: a Job that has ended, or a ReplicaSet without replicas
-    that a Deployment keeps as an old revision.
+    that a Deployment keeps as an old revision. template: decodes the pod that the object creates,
+    under the object's own name. Raises DecodeError.
     """
 
     kind: str
@@ -83,12 +82,12 @@ class Workload(NamedTuple):
 
 
 class Sandbox(NamedTuple):
-    """A pod on its node, by whether its sandbox has started there; times are in seconds.
+    """The sandbox of a pod on the pod's node. Times are in seconds since the epoch.
 
-    controller: the UID of what made the pod, else its own name. bound: when it got its node, unless
-    it has started. failing_since: since when the kubelet says that there is no sandbox, None where
-    it has not said so. started: when the sandbox started, None where it has not. counts: the pod's
-    author can't have made it fail.
+    controller: the UID of the pod's controller, else the pod's own name. bound: when the pod got
+    its node; 0 once the sandbox has started. failing_since: since when the kubelet reports that
+    there is no sandbox, None if it does not. started: when the sandbox started, None if it has not.
+    counts: the pod is evidence against its handler, since its own spec can't be the cause.
     """
 
     node: bytes

@@ -1,6 +1,6 @@
 """Which nodes can run which RuntimeClasses, regardless of any pod: for lists and gauges.
 
-Judged by `node_checks.Requirements.without_pod`.
+The checks are those of `node_checks.Requirements.without_pod`.
 """
 
 from collections import Counter
@@ -34,18 +34,18 @@ T = TypeVar("T")
 
 
 class ConstraintKey(NamedTuple):
-    """The requirements of a class on a node, apart from its handler."""
+    """What a class requires of a node, except the handler."""
 
     node_selector: tuple[tuple[str, str], ...]
     tolerations: frozenset[Toleration]
     terms: tuple[SelectorTerm, ...] | None
     conditions: frozenset[Condition]
-    #: Annotations that can't be read.
+    #: The name and the error of each annotation that can't be parsed.
     faults: tuple[tuple[str, str], ...]
 
     @property
     def selects(self) -> bool:
-        """Whether it asks for anything that an ordinary node lacks."""
+        """Whether the class selects nodes by labels, terms or conditions."""
         return bool(self.node_selector or self.terms or self.conditions)
 
 
@@ -76,11 +76,11 @@ class ClassGroup:
 
 
 class ClassIndex:
-    """The groups of all classes. Safe to use from any thread."""
+    """All classes, grouped by equal requirements. Safe to use from any thread."""
 
     def __init__(self, runtime_classes: Iterable[RuntimeClass], check: HandlerCheck) -> None:
         runtime_classes = tuple(runtime_classes)
-        #: The labels that matter, for nodes that are described in a request.
+        #: What the classes ask of nodes. It reduces the Nodes of a request to their shapes.
         self.wanted = Wanted.of(runtime_classes)
         alike: dict[tuple[ConstraintKey, str], list[RuntimeClass]] = {}
         for each in runtime_classes:
@@ -101,7 +101,7 @@ class ClassIndex:
             self._by_entry.setdefault(first, []).append(ClassGroupId(index))
 
     def matching(self, shape: Shape) -> tuple[ClassGroupId, ...]:
-        """The groups whose classes a node of this shape can run at all."""
+        """The groups whose classes a node of this shape can run."""
         return tuple(
             number
             for entry in (*shape.selector_entries, None)
@@ -110,9 +110,9 @@ class ClassIndex:
         )
 
     def served(self, shape: Shape) -> Iterator[ClassGroup]:
-        """The groups for which a node of this shape is special.
+        """The groups that a node of this shape serves: the node is special for their classes.
 
-        A class that selects nothing matches every untainted node, so these are special for none.
+        A class that selects nothing matches every untainted node: none of them is special for it.
         """
         is_tainted = any(not is_condition_taint(taint) for taint in shape.taints)
         groups = (self.groups[number] for number in self.matching(shape))
@@ -124,7 +124,7 @@ class ClassIndex:
 
 @dataclass(frozen=True, slots=True)
 class KnownShapes(Generic[T]):
-    """What was worked out for a snapshot's shapes, by shape id; found[0] is for unknown nodes."""
+    """The values computed for a snapshot's shapes, by shape id. found[0] is for unknown nodes."""
 
     runtime_classes: Mapping[str, RuntimeClass]
     shapes: tuple[Shape, ...]
@@ -133,9 +133,9 @@ class KnownShapes(Generic[T]):
 
 
 class ShapeMemo(Generic[T]):
-    """Works out something for each shape, and keeps it while shapes and classes stay the same.
+    """Computes a value for each shape, and caches it while shapes and classes stay the same.
 
-    unknown is the value for a node that is not known. From any thread: the memo is replaced whole.
+    unknown: the value of an unknown node. Any thread may use it: the cache is replaced whole.
     """
 
     def __init__(
@@ -163,14 +163,14 @@ class ShapeMemo(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class SupportCounts:
-    """nodes: how many nodes match each class. by_count: how many nodes support that many."""
+    """Node counts. nodes: by class that they match. by_count: by number of classes they match."""
 
     nodes: Mapping[str, int]
     by_count: Mapping[int, int]
 
 
 class Support:
-    """Which classes each shape supports. Safe to use from any thread."""
+    """The classes that each shape supports. Safe to use from any thread."""
 
     def __init__(self, check: HandlerCheck) -> None:
         self._memo = ShapeMemo(check, ClassIndex.matching, tuple[ClassGroupId, ...]())
@@ -201,14 +201,14 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class ClassNodes:
-    """The nodes that match a class, and the others by reason; names in order."""
+    """The nodes that match a class, and the other nodes by reason. Names are sorted."""
 
     matching: Sequence[bytes]
     not_matching: Sequence[tuple[Reason, Sequence[bytes]]]
 
 
 def nodes_of_class(runtime_class: RuntimeClass, snapshot: Snapshot, policy: Policy) -> ClassNodes:
-    """Reasons with most nodes first, then by text."""
+    """The nodes of a class. The reasons are sorted by number of nodes, most first, then by text."""
     table = verdicts_of_class(runtime_class, snapshot.shapes.shapes, policy)
     names = sorted(snapshot.nodes)
     codes = [table.codes[snapshot.nodes[name]] for name in names]
@@ -237,7 +237,7 @@ def verdicts_of_class(
 def classes_of_node(
     shape: Shape, runtime_classes: Iterable[RuntimeClass], policy: Policy
 ) -> Sequence[tuple[RuntimeClass, Reason | None]]:
-    """Each class in order, and why a node of this shape does not support it; None if it does."""
+    """Each class, and why a node of this shape does not support it, None if it does."""
     check = policy.handler_check
     return [
         (each, Requirements.without_pod(each, check).mismatch(shape)) for each in runtime_classes
@@ -251,7 +251,7 @@ def node_state(shape: Shape) -> Sequence[str]:
 
 
 class NodeCounts(NamedTuple):
-    """total nodes, those that match the class, and of these the ones that are ready."""
+    """Numbers of nodes: those matching a class, those matching and ready, and all nodes."""
 
     matching: int
     ready: int
@@ -265,9 +265,9 @@ def nodes_of_each(
     policy: Policy,
     pools: Pools | None = None,
 ) -> Mapping[str, tuple[NodeCounts, Sequence[NodeCounts]]]:
-    """By class: the counts of all nodes, and those of each pool.
+    """Class name → the counts over all nodes, and the counts of each pool.
 
-    not_ready: names of the nodes whose kubelet does not say that it is ready.
+    not_ready: the names of the nodes whose condition Ready is not True.
     """
     members = [each.nodes for each in pools.pools] if pools else []
     found = {}

@@ -1,13 +1,13 @@
-"""Judges before binding which pods a node's kubelet would reject afterwards.
+"""Checks before binding for what a node's kubelet would reject a pod after binding.
 
-In this order, for pods with and without a RuntimeClass (pkg/kubelet, v1.36.2):
+In this order, for all pods (pkg/kubelet, v1.36.2; 1 to 3 are in lifecycle/predicate.go):
 
-1. spec.os.name is the node's operating system: PodOSNotSupported (lifecycle/predicate.go)
-2. the pod's label kubernetes.io/os is: PodOSSelectorNodeLabelDoesNotMatch (lifecycle/predicate.go)
-3. supplementalGroupsPolicy Strict: SupplementalGroupsPolicyNotSupported (lifecycle/predicate.go)
+1. spec.os.name is not the node's operating system: PodOSNotSupported
+2. the pod's label kubernetes.io/os differs from it: PodOSSelectorNodeLabelDoesNotMatch
+3. supplementalGroupsPolicy Strict is not supported: SupplementalGroupsPolicyNotSupported
 4. strict only: hostUsers false on a kubelet that may have user namespaces switched off
    (userns/userns_manager.go)
-5. resources of the pod as a whole on Windows: PodLevelResourcesNotSupported (lifecycle/handlers.go)
+5. pod-level resources on Windows: PodLevelResourcesNotSupported (lifecycle/handlers.go)
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -19,12 +19,12 @@ from extender.model.pod_needs import PodNeeds
 from extender.model.reasons import Reason
 from extender.rules.node_shape import Shape
 
-#: One check of a node: returns why it is refused, None where it passes.
+#: One check of a node. Returns why the node is refused, None if it passes.
 Check = Callable[[Shape], Reason | None]
 
 
 class KubeletCheck(StrEnum):
-    """--kubelet-check: how a kubelet is judged that does not say whether it rejects a pod."""
+    """--kubelet-check: how to judge a kubelet if the API does not tell whether it rejects a pod."""
 
     # Enum's own __hash__ is written in Python, and takes ten times as long.
     __hash__ = str.__hash__
@@ -35,7 +35,7 @@ class KubeletCheck(StrEnum):
 
 
 def kubelet_checks(pod: PodNeeds, check: KubeletCheck) -> Iterator[Check]:
-    """Only the checks that this pod can fail, in their order."""
+    """The checks that this pod can fail, in order."""
     if check is KubeletCheck.OFF:
         return
     needs = pod.kubelet_needs
@@ -55,7 +55,7 @@ def kubelet_checks(pod: PodNeeds, check: KubeletCheck) -> Iterator[Check]:
 
 
 def _same_system(wanted: str, mismatch: Reason) -> Check:
-    # The kubelet compares with its own GOOS. A node that does not report it may have any.
+    # The kubelet compares with its own GOOS. A node that does not report its system may have any.
     return lambda shape: None if shape.kubelet.system in ("", wanted) else mismatch
 
 
@@ -69,7 +69,7 @@ def _user_namespaces(shape: Shape) -> Reason | None:
 
 
 def undeclared_reason(needed: Collection[str], shape: Shape) -> Reason | None:
-    """A node that declares nothing lacks everything, as the plugin reads it."""
+    """The reason if a node lacks a needed feature. A node that declares none lacks all of them."""
     declared = shape.kubelet.declared_features or frozenset()
     return None if declared.issuperset(needed) else reasons.UNDECLARED_FEATURES
 
@@ -77,10 +77,10 @@ def undeclared_reason(needed: Collection[str], shape: Shape) -> Reason | None:
 def judged_features(
     needed: Collection[str], shapes: Iterable[Shape], version: Version | None
 ) -> Collection[str]:
-    """Those of the features that a pod needs by which kube-scheduler judges nodes.
+    """The needed features that kube-scheduler's NodeDeclaredFeatures filter checks on nodes.
 
-    version is kube-scheduler's, None where it is not known: then it judges if some node declares
-    any. An old kubelet declares none, so on a newer control plane it may be that no node does.
+    version: kube-scheduler's, None if unknown. The filter counts as on if it is on in this version,
+    even if no node declares features (old kubelets don't), and also if some node declares any.
     """
     by_version = version is not None and is_on("NodeDeclaredFeatures", version)
     if not (

@@ -1,12 +1,12 @@
-"""Whether a node of some shape can run a pod of some RuntimeClass: the checks in their order.
+"""The checks, in order, of whether a node can run a pod with its RuntimeClass.
 
-Whatever the nodes are (`reason_for_all_nodes`):
+For all nodes at once (`reason_for_all_nodes`):
 
 1. no RuntimeClass named: nothing to check but the pod's needs; not found: every node fails
 2. conflict between the pod's and the class's nodeSelector: every node fails
 3. the pod uses a feature that is `unsupported` by the class: every node fails
 
-For each shape of node, in the order of `Requirements.of`, where it stands alone:
+For each shape of node, in the order that `Requirements.of` alone defines:
 
 4. nodeSelector of the class, then its terms
 5. taints with a hard effect, by the tolerations of pod and class together
@@ -14,9 +14,9 @@ For each shape of node, in the order of `Requirements.of`, where it stands alone
 7. the class's handler among those the node reports
 8. the features that the pod needs of that handler
 9. what the kubelet rejects (`extender.rules.kubelet_checks`)
-10. the class's handler is suspect there and refused (`extender.rules.suspects`)
+10. whether the class is refused because its handler is suspect there (`extender.rules.suspects`)
 
-An annotation of a class that can't be read refuses every node: a misspelt one never allows more.
+If an annotation of the class can't be parsed, every node is refused: a typo never allows more.
 """
 
 from collections.abc import Iterable, Iterator
@@ -49,7 +49,7 @@ _DOCKER_HANDLER: Final = "docker"
 
 
 class HandlerCheck(StrEnum):
-    """--handler-check: how a node that reports no handlers at all is judged."""
+    """--handler-check: how to judge a node that reports no handlers at all."""
 
     # Enum's own __hash__ is written in Python, and takes ten times as long.
     __hash__ = str.__hash__
@@ -60,7 +60,7 @@ class HandlerCheck(StrEnum):
 
 
 class Policy(NamedTuple):
-    """The flags of matching."""
+    """The flags that decide how nodes are matched."""
 
     handler_check: HandlerCheck = HandlerCheck.AUTO
     comparison_operators: bool = False
@@ -72,10 +72,10 @@ def is_condition_taint(taint: Taint) -> bool:
 
 
 def has_handler(shape: Shape, handler: str) -> bool | None:
-    """Whether a node's runtime has a handler; None where it is not known.
+    """Whether a node's runtime has a handler, None if unknown.
 
-    status.runtimeHandlers is filled by kubelet >= 1.31 (pkg/kubelet/runtime.go, v1.36.2) from
-    what the runtime's Status call reports; an empty list says nothing.
+    Kubelets >= 1.31 fill status.runtimeHandlers (pkg/kubelet/runtime.go, v1.36.2) with what the
+    runtime's Status call reports. If the list is empty, the handlers are unknown.
     """
     if shape.is_docker and handler == _DOCKER_HANDLER:
         return True
@@ -86,7 +86,7 @@ def _feature_reason(
     runtime_class: RuntimeClass | None, shape: Shape, needed: Features
 ) -> Reason | None:
     name, handler = (runtime_class.name, runtime_class.handler) if runtime_class else ("", "")
-    # A handler that isn't listed has no features, as for the kubelet itself
+    # To the kubelet, too, a handler that is not listed has no features
     # (pkg/kubelet/kubelet_pods.go, v1.36.2).
     offered = next((each for each in shape.handlers if each.name == handler), Handler(handler))
     # The Windows kubelet ignores hostUsers (pkg/kubelet/userns/userns_manager_windows.go, v1.36.2).
@@ -98,7 +98,7 @@ def _feature_reason(
 
 
 def unsupported_words(uses: frozenset[str] | None, runtime_class: RuntimeClass) -> tuple[str, ...]:
-    """What a pod uses although its class says that its pods can't, in the class's order."""
+    """The features that a pod uses and its class lists as unsupported, in the class's order."""
     rules, used = runtime_class.rules or ClassRules(), uses or frozenset()
     adds_all = f"{CAPABILITY}ALL" in used
     return tuple(
@@ -109,7 +109,7 @@ def unsupported_words(uses: frozenset[str] | None, runtime_class: RuntimeClass) 
 
 
 def unsupported_reason(uses: frozenset[str] | None, runtime_class: RuntimeClass) -> Reason | None:
-    """Depends on the pod alone: no node can run it."""
+    """Why no node can run a pod that uses an unsupported feature, None if it uses none."""
     words = unsupported_words(uses, runtime_class)
     return reasons.unsupported(runtime_class.name, words[0]) if words else None
 
@@ -117,7 +117,7 @@ def unsupported_reason(uses: frozenset[str] | None, runtime_class: RuntimeClass)
 def reason_for_all_nodes(needs: PodNeeds, runtime_class: RuntimeClass | None) -> Reason | None:
     """Checks 1 to 3: why no node at all can run the pod.
 
-    runtime_class is the one the pod names, None where it names none or there is none.
+    runtime_class: the class that the pod names, None if it names none or the class does not exist.
     """
     if runtime_class is None:
         return reasons.not_found(needs.runtime_class_name) if needs.runtime_class_name else None
@@ -134,7 +134,7 @@ def _class_checks(
     *,
     with_conditions: bool,
 ) -> Iterator[Check]:
-    """Checks 4 to 7, what the class asks of a node, in their order.
+    """Checks 4 to 7, in order: what the class asks of a node.
 
     with_conditions: taints that describe the node's current condition count too.
     """
@@ -233,7 +233,7 @@ def tolerations_together(
 class Requirements:
     """The requirements on a node, compiled for many nodes: tolerations, and the checks in order.
 
-    of_all is the reason of every node, known or not, where checks 1 to 3 refuse the pod.
+    of_all: the reason to refuse every node, known or not, if one of the checks 1 to 3 fails.
     """
 
     tolerations: TolerationSet
@@ -258,13 +258,13 @@ class Requirements:
 
     @classmethod
     def without_pod(cls, runtime_class: RuntimeClass, check: HandlerCheck) -> "Requirements":
-        """The requirements of a class alone: its own tolerations, condition taints left aside."""
+        """The requirements of a class alone: by its own tolerations, ignoring condition taints."""
         tolerations = TolerationSet(runtime_class.tolerations)
         checks = _class_checks(runtime_class, tolerations, check, with_conditions=False)
         return cls(tolerations, tuple(checks))
 
     def mismatch(self, shape: Shape) -> Reason | None:
-        """The first check that a node of this shape fails; None when it passes."""
+        """The reason of the first check that a node of this shape fails, None if it passes."""
         if self.of_all is not None:
             return self.of_all
         for check in self.checks:

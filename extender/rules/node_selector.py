@@ -11,7 +11,7 @@ from typing import Final
 from extender.kubernetes.name_rules import label_key_fault, label_value_fault
 from extender.model.objects import NodeRequirement, SelectorTerm
 
-#: As strconv.ParseInt takes them: with a sign and leading zeros, not with underscores.
+#: Integers as Go's strconv.ParseInt accepts them: with a sign and leading zeros, no underscores.
 _GO_INT64: Final = re.compile(r"[+-]?[0-9]+")
 _INT64: Final = range(-(2**63), 2**63)
 
@@ -25,14 +25,14 @@ _Test = Callable[[Mapping[str, str], str], bool]
 def missing_labels(
     selector: Iterable[tuple[str, str]], labels: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
-    """The entries of a nodeSelector that the labels do not have, in the selector's order."""
+    """The entries of a nodeSelector that the labels lack, in the selector's order."""
     return tuple(entry for entry in selector if labels.get(entry[0]) != entry[1])
 
 
 def conflicting_key(
     pod_selector: Mapping[str, str], class_selector: Iterable[tuple[str, str]]
 ) -> tuple[str, str, str] | None:
-    """(key, pod's value, class's value) of the first key to which both give different values."""
+    """(key, pod's value, class's value) of the smallest key with different values, else None."""
     conflicts = [
         (key, pod_selector[key], value)
         for key, value in class_selector
@@ -42,7 +42,7 @@ def conflicting_key(
 
 
 def int64_of(text: str, syntax: re.Pattern[str]) -> int | None:
-    """The number in a text, None for what is none; the length limit keeps int() fast."""
+    """The text as an int64, None if it is not one. The length limit keeps int() fast."""
     number = int(text) if len(text) <= 4096 and syntax.fullmatch(text) else _INT64.stop
     return number if number in _INT64 else None
 
@@ -61,7 +61,7 @@ def _comparison(operator: str, values: tuple[str, ...]) -> Match:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableTerm:
-    """A term that does not parse, by its index: what is wrong, and in which field."""
+    """A term that does not parse: its index, the field at fault, and the fault."""
 
     index: int
     field: str
@@ -71,7 +71,7 @@ class UnreadableTerm:
 def _label_test(requirement: NodeRequirement) -> Match:
     """The test of one matchExpressions entry.
 
-    Raises ValueError where labels.NewRequirement refuses it.
+    Raises ValueError if labels.NewRequirement would reject the entry.
     """
     if label_key_fault(requirement.key):
         raise ValueError(f'key "{requirement.key}" is no label key')
@@ -102,9 +102,9 @@ def _operation(operator: str, values: tuple[str, ...]) -> Match:
 
 
 def _name_test(requirement: NodeRequirement) -> Callable[[str], bool]:
-    """The test of one matchFields entry: In or NotIn, one value.
+    """The test of one matchFields entry: In or NotIn, with one value. Raises ValueError.
 
-    A node has the field metadata.name; any other is empty (extractNodeFields).
+    The only field of a node is metadata.name. Any other field counts as "" (extractNodeFields).
     """
     if requirement.operator not in ("In", "NotIn"):
         raise ValueError(f'there is no operator "{requirement.operator}" for fields')
@@ -118,9 +118,9 @@ def _name_test(requirement: NodeRequirement) -> Callable[[str], bool]:
 
 
 def requirement_test(requirement: NodeRequirement) -> _Test:
-    """The test of one requirement by a node's labels and name.
+    """The test of one requirement, which takes a node's labels and name.
 
-    Raises ValueError, saying why the requirement does not parse.
+    Raises ValueError with the fault if the requirement does not parse.
     """
     if requirement.is_field:
         name_test = _name_test(requirement)
@@ -163,8 +163,8 @@ def _selector_requirement(found: re.Match[str]) -> NodeRequirement:
 class RequiredNodeAffinity:
     """requiredDuringSchedulingIgnoredDuringExecution, parsed once, matched against many nodes.
 
-    Terms are alternatives; a term that is empty or does not parse matches no node. `unreadable` are
-    those that do not parse, each with the first of its faults.
+    Terms are alternatives. A term that is empty or does not parse matches no node. unreadable: the
+    terms that do not parse, each with its first fault.
     """
 
     __slots__ = ("_terms", "unreadable")
@@ -188,7 +188,7 @@ class RequiredNodeAffinity:
 
 
 def placed_requirements(term: SelectorTerm) -> Iterator[tuple[str, NodeRequirement]]:
-    """The requirements of a term, each with its field."""
+    """The requirements of a term, each with its place, such as matchFields[0]."""
     for index, each in enumerate(term.match_expressions):
         yield f"matchExpressions[{index}]", NodeRequirement(each.key, each.operator, each.values)
     for index, each in enumerate(term.match_fields):
@@ -197,10 +197,10 @@ def placed_requirements(term: SelectorTerm) -> Iterator[tuple[str, NodeRequireme
 
 
 def names_left(terms: Sequence[SelectorTerm]) -> frozenset[str] | None:
-    """The nodes that a required node affinity leaves before any filter looks at one.
+    """The names of the nodes that a required node affinity leaves for the filters.
 
-    None stands for all of them; an empty set means that the terms contradict each other. Every
-    matchFields entry for names counts, also in terms that do not parse. Upstream:
+    None: all nodes. An empty set: the terms contradict each other. Every `In` entry for the name in
+    matchFields counts, even in a term that does not parse. Upstream:
     pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go PreFilter, v1.36.2.
     """
     left: set[str] = set()

@@ -1,8 +1,8 @@
-"""The shape of a node: its parts that decide about RuntimeClasses, on which all checks are done.
+"""The shape of a node: its parts that decide about RuntimeClasses. Checks look at nothing else.
 
-A label counts with its value if a nodeSelector asks for it. Of terms only the requirements that a
-node meets count: a requirement such as `NotIn` holds for thousands of values, which so share one
-shape. Thousands of nodes have a handful of shapes.
+A label belongs to the shape if some nodeSelector asks for its key and value. For terms, the shape
+has the requirements that the node meets, not its labels: thousands of values may meet a `NotIn`,
+and their nodes share one shape. Thousands of nodes have a handful of shapes.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -35,9 +35,9 @@ _Test = Callable[[Mapping[str, str], str], bool]
 class Shape:
     """The parts of a node that decide about RuntimeClasses; nodes of equal shape share one verdict.
 
-    selector_entries are those of the node's labels that some RuntimeClass's nodeSelector asks for,
-    taints those with a hard effect, in the node's order. met and conditions are what the node meets
-    of the terms and conditions that classes ask for by annotation. suspects: handlers that failed.
+    selector_entries: the node's labels that some RuntimeClass's nodeSelector asks for. taints: the
+    taints with a hard effect, in the node's order. met, conditions: the term requirements and the
+    conditions of classes' annotations that the node meets. suspects: handlers that failed.
     """
 
     selector_entries: frozenset[tuple[str, str]] = frozenset()
@@ -55,7 +55,7 @@ class Shape:
 
 
 def shape_of(node: Node, wanted: Collection[tuple[str, str]]) -> Shape:
-    """The shape of a node, given all nodeSelector entries that matter."""
+    """A node's shape without met, conditions and suspects. wanted: entries of all nodeSelectors."""
     return Shape(
         frozenset(entry for entry in node.labels.items() if entry in wanted),
         tuple(taint for taint in node.taints if taint.effect in HARD_EFFECTS),
@@ -67,21 +67,21 @@ def shape_of(node: Node, wanted: Collection[tuple[str, str]]) -> Shape:
 
 
 def requirements_in(term: SelectorTerm) -> tuple[NodeRequirement, ...]:
-    """The requirements of a term, each once, in the order of the keys."""
+    """The requirements of a term, sorted by key, without duplicates."""
     return tuple(sorted({requirement for _, requirement in placed_requirements(term)}))
 
 
 def readable_terms(rules: ClassRules) -> list[tuple[NodeRequirement, ...]]:
     """The requirements of each term that some node could match.
 
-    A term that is empty or does not parse matches none (component-helpers nodeaffinity, v1.36.2).
+    An empty or unreadable term matches no node (component-helpers nodeaffinity, v1.36.2).
     """
     found = map(requirements_in, rules.terms or ())
     return [each for each in found if each and not any(map(unreadable, each))]
 
 
 def unreadable(requirement: NodeRequirement) -> str:
-    """Why a requirement does not parse; "" for one that does."""
+    """Why a requirement does not parse, "" if it does."""
     try:
         requirement_test(requirement)
     except ValueError as error:
@@ -91,7 +91,7 @@ def unreadable(requirement: NodeRequirement) -> str:
 
 @dataclass(frozen=True)
 class Wanted:
-    """nodeSelector entries, requirements of terms, and conditions that some class asks for."""
+    """The nodeSelector entries, term requirements and conditions that the classes ask for."""
 
     entries: frozenset[tuple[str, str]] = frozenset()
     requirements: frozenset[NodeRequirement] = frozenset()
@@ -133,10 +133,10 @@ class Wanted:
         return replace(shape_of(node, self.entries), met=met, conditions=conditions)
 
     def judge(self, nodes: Iterable[Node], verdict: Callable[[Shape], T]) -> list[T]:
-        """verdict(shape) for each node, called once for nodes that are alike.
+        """verdict(shape) for each node; equal nodes share one call.
 
-        Taints, handlers, kubelets and conditions of equal text are mostly one object (NodeReader),
-        so they are compared by identity, and none is hashed.
+        NodeReader gives nodes with equal taints, handlers, kubelet or conditions mostly the same
+        object for them. So these are compared by identity, which needs no hashing.
         """
         known: dict[tuple[object, ...], T] = {}
         found = []

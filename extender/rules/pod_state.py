@@ -1,9 +1,9 @@
 """The state of a pod: running, pending, starting, stranded on its node, or drifted from its class.
 
-Starting: it has a node, and its sandbox has never started there. Stranded: its class is gone, or
-its node no longer has what the class or the pod requires; it keeps running, but can't start there
-again. Drifted: it carries the fields of an older version of its class. Taints are left aside: one
-that would drive the pod away has done so (NoExecute).
+Starting: the pod has a node, but no sandbox has ever started there. Stranded: the pod's class is
+gone, or its node no longer has what the class or the pod requires. The pod keeps running, but can't
+start there again. Drifted: the pod has the fields of an older version of its class. Taints are
+ignored: a taint that evicts the pod (NoExecute) has already done so.
 """
 
 from collections import Counter
@@ -29,14 +29,14 @@ from extender.rules.snapshot import Snapshot
 #: A toleration of every taint.
 _EVERYTHING: Final = (Toleration(operator="Exists"),)
 
-#: The number of remembered results: pods of one class mostly carry the same fields.
+#: The most cached results of `_drifts`: pods of one class mostly have the same fields.
 _MAX_REMEMBERED: Final = 1024
 
 _Pairs = tuple[tuple[str, str], ...]
 
 
 class State(StrEnum):
-    """A pod's state, as `pods` and the gauges name it."""
+    """A pod's state, as the command `pods` and the gauges name it."""
 
     RUNNING = "running"
     STARTING = "starting"
@@ -47,14 +47,14 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Judges pods by one snapshot. now: by which is told how long a pod has been starting."""
+    """Judges pods by one snapshot. now: the current time, for the age of starting pods."""
 
     snapshot: Snapshot
     policy: Policy
     now: datetime | None = None
 
     def judge(self, pod: PlacedPod) -> tuple[State, str]:
-        """The state, and why; the reason of a running or pending pod is empty."""
+        """The pod's state, and the reason, "" for a running or pending pod."""
         if not pod.node:
             return State.PENDING, ""
         runtime_class = self.snapshot.runtime_classes.get(pod.runtime_class_name)
@@ -75,7 +75,7 @@ class Placement:
         return (State.DRIFTED, reason) if reason else (State.RUNNING, "")
 
     def unfit(self, pod: PlacedPod) -> str:
-        """Why the pod could not start again on its node; empty where it could, or has none."""
+        """Why the pod could not start again: its class is gone, or its node is unfit. Else ""."""
         snapshot = self.snapshot
         runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
         if pod.runtime_class_name and runtime_class is None:
@@ -92,12 +92,12 @@ class Placement:
         )
         table = snapshot.shapes.verdicts(asking, runtime_class, self.policy)
         reason = table.reason(shape_id)
-        # Of a pod that runs there, others that fail say nothing.
+        # That other pods fail there says nothing about a pod that runs there.
         return reason.text if reason and reason.code is not Code.SUSPECT else ""
 
 
 def wait_of(pod: PlacedPod, runtime_class: RuntimeClass | None) -> Wait:
-    """What a pod waits for: for its class where it asks for no other labels than that."""
+    """What a pod waits for. SELECTOR becomes RUNTIME_CLASS, or OTHER if the pod selects as well."""
     if pod.wait is not Wait.SELECTOR:
         return pod.wait
     asked = runtime_class.node_selector if runtime_class else ()
@@ -106,10 +106,10 @@ def wait_of(pod: PlacedPod, runtime_class: RuntimeClass | None) -> Wait:
 
 
 class PodGroup(NamedTuple):
-    """Pods in the same situation: of one class, on one node, with the same merged fields.
+    """Pods that are judged alike: of one class, on one node, with equal fields. Hashable.
 
-    predates_class: they had their node before the class was created. is_starting: their sandboxes
-    have never started. wait: of pods without a node. A key.
+    predates_class: the pods got their node before the class was created. is_starting: their
+    sandboxes have never started. wait: what pods without a node wait for.
     """
 
     runtime_class_name: str
@@ -137,7 +137,7 @@ class PodGroup(NamedTuple):
         )
 
 
-#: A time before every RFC 3339 one, as texts are compared.
+#: A text that sorts before every RFC 3339 time.
 _BEFORE_ALL: Final = " "
 
 
@@ -156,10 +156,10 @@ def group_of(pod: PlacedPod, runtime_classes: Mapping[str, RuntimeClass]) -> Pod
 
 
 def _told_selector(pod: PlacedPod) -> _Pairs:
-    """A pod's nodeSelector; empty where it decides nothing, or its author wrote a megabyte.
+    """A pod's nodeSelector, empty if it decides nothing or is too long to keep.
 
-    Only a pod that has its node can have drifted; of one that waits, it tells whose labels no node
-    has.
+    It decides whether a pod with a node has drifted, and, for a pod that waits for labels, whether
+    the class or the pod asks for them.
     """
     entries = tuple(pod.node_selector.items())
     decides = pod.node or pod.wait is Wait.SELECTOR
@@ -167,12 +167,12 @@ def _told_selector(pod: PlacedPod) -> _Pairs:
 
 
 def is_followed(pod: PlacedPod) -> bool:
-    """Whether a pod has anything to do with RuntimeClasses, and may still run."""
+    """Whether a pod names a RuntimeClass or needs a handler's features, and may still run."""
     return bool(pod.runtime_class_name or pod.features) and not pod.finished
 
 
 def is_younger(runtime_class: RuntimeClass, pod: PlacedPod) -> bool:
-    """Whether the class was created after the pod got its node, so that it is not the pod's."""
+    """Whether the class was created after the pod got its node: the pod had an earlier class."""
     since = pod.bound or pod.created
     # Both are UTC to the second, so they sort as text.
     return bool(since) and runtime_class.creation_timestamp > since
@@ -182,7 +182,7 @@ def is_younger(runtime_class: RuntimeClass, pod: PlacedPod) -> bool:
 def _drifts(
     runtime_class: RuntimeClass, overhead: _Pairs, node_selector: _Pairs, is_younger: bool
 ) -> str:
-    """How a pod with these fields differs from its class; empty where it does not."""
+    """How a pod with these fields differs from its class, "" if it does not."""
     name = f'RuntimeClass "{shown(runtime_class.name)}"'
     drifts = []
     if is_younger:
@@ -197,7 +197,7 @@ def _drifts(
             f" {pairs_text(runtime_class.overhead) or 'no'} today"
         )
     conflict = conflicting_key(selector, runtime_class.node_selector)
-    # Of a pod that carries none, admission may have left the nodeSelector to the extender.
+    # If all entries are missing, admission may have left the nodeSelector to the extender.
     missing = [each for each in runtime_class.node_selector if each[0] not in selector]
     if conflict is not None:
         key, own, wanted = conflict
@@ -213,7 +213,7 @@ def _drifts(
 
 @dataclass(slots=True)
 class PodUse:
-    """Pods by state, and by what they wait for; overhead of those with a node, in billionths."""
+    """Pods by state and by what they wait for, and the overhead of bound pods in billionths."""
 
     states: Counter[State] = field(default_factory=Counter)
     waits: Counter[Wait] = field(default_factory=Counter)
@@ -226,7 +226,7 @@ class PodUse:
 
     @property
     def running(self) -> int:
-        """Pods that have started on a node, stranded and drifted ones too."""
+        """The number of pods that have started on a node, stranded and drifted pods included."""
         return self.states.total() - self.states[State.PENDING] - self.states[State.STARTING]
 
     @property
@@ -236,9 +236,9 @@ class PodUse:
 
 @dataclass(slots=True)
 class Usage:
-    """Counts pods by class, and by class and pool where there are pools. For one thread.
+    """Counts pods by class and, if there are pools, by class and pool index. For one thread.
 
-    Pools: by their position; a pod without a node, or on one that is not known, is in none.
+    A pod without a node, or on an unknown node, is in no pool.
     """
 
     pools: Pools | None = None
@@ -261,5 +261,5 @@ class Usage:
 
 
 def overhead_texts(overhead: Amounts) -> Mapping[str, str]:
-    """An overhead in billionths as people write it, by name."""
+    """The amounts of an overhead in billionths, formatted for people."""
     return {name: amount_text(name, value) for name, value in sorted(counted(overhead).items())}

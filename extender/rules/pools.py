@@ -18,10 +18,10 @@ _Labels: Final = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Nodes in columns: names, and the id of each one's shape, 0 for one that is not known.
+    """Nodes in columns: their names and their shape ids, 0 for an unknown node.
 
-    labels gives a node's labels by its position, allocatable its status.allocatable as JSON, empty
-    where there is none.
+    labels, allocatable: return the labels and the status.allocatable (JSON, empty if absent) of the
+    node at a position.
     """
 
     names: Sequence[bytes]
@@ -32,12 +32,10 @@ class Candidates:
 
 
 def nodes_of(snapshot: Snapshot, names: Sequence[bytes] | None = None) -> Candidates:
-    """The named nodes of a snapshot in that order; all of them by name when None."""
+    """The named nodes of a snapshot, in the order given. None: all nodes, sorted by name."""
     asked = sorted(snapshot.nodes) if names is None else names
     ids = list(snapshot.nodes.numbers(asked))
 
-    # They keep the snapshot, not its dictionaries: the store reuses these once nothing refers to
-    # its table.
     def labels(position: int) -> Mapping[str, str]:
         return decode(snapshot.labels[asked[position]], _Labels)
 
@@ -48,7 +46,7 @@ def nodes_of(snapshot: Snapshot, names: Sequence[bytes] | None = None) -> Candid
 
 
 def described_nodes(nodes: Sequence[Node], names: Sequence[bytes], wanted: Wanted) -> Candidates:
-    """Nodes as a request describes them; names in their order."""
+    """The Nodes of a request; names: their names, in the same order."""
     number: dict[Shape, ShapeId] = {}
     ids = [number.setdefault(wanted.shape_of(node), ShapeId(len(number) + 1)) for node in nodes]
     return Candidates(
@@ -60,12 +58,12 @@ def described_nodes(nodes: Sequence[Node], names: Sequence[bytes], wanted: Wante
     )
 
 
-#: The labels of Karpenter's pools, the newer one first.
+#: The labels that name Karpenter's pools, the newer label first.
 KARPENTER_POOL_LABELS: Final = ("karpenter.sh/nodepool", "karpenter.sh/provisioner-name")
 
-#: The labels that name a node's pool, in the order they are looked for: Karpenter's nodes on EKS
-#: have no node group, and a managed one's may keep a provider's label beside it. All but
-#: Karpenter's are of node groups, which a cluster autoscaler makes larger and smaller.
+#: The labels that name a node's pool, in lookup order. A node of Karpenter may also have a
+#: provider's label; on EKS it is in no node group. All labels but Karpenter's name node groups,
+#: which a cluster autoscaler makes larger and smaller.
 POOL_LABELS: Final = (
     "cloud.google.com/gke-nodepool",
     *KARPENTER_POOL_LABELS,
@@ -78,13 +76,13 @@ POOL_LABELS: Final = (
     "kops.k8s.io/instancegroup",
 )
 
-#: The pool's name for nodes that no class distinguishes from others.
+#: The name of the pool of the nodes without any label or taint that a class looks at.
 PLAIN: Final = "plain"
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """One pool: its name, the label that names it (empty: nodes of equal shape), and its nodes."""
+    """A pool: its name, the key of the label that names it ("": formed by shape), its nodes."""
 
     name: str
     label: str
@@ -93,18 +91,18 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """The pools by name, and each node's position in them."""
+    """The pools, sorted by name. of_node: the index of each node's pool."""
 
     pools: Sequence[Pool]
     of_node: Mapping[bytes, int]
 
 
 def pools_of(snapshot: Snapshot, labels: Sequence[str] = ()) -> Pools:
-    """Every node's pool.
+    """The pools of all nodes.
 
-    labels: keys of --pool-label, looked for before the known ones; the first that a node has
-    counts. The pool of nodes without any is named by the labels and taints that classes look at.
-    Their handlers do not count, which differ while a runtime is rolled out.
+    labels: the keys of --pool-label, which come before POOL_LABELS. The first of them all that a
+    node has names its pool. A node without any is in a pool named by the labels and taints that
+    classes look at. Handlers do not count: they differ while a runtime is rolled out.
     """
     keys = tuple(dict.fromkeys((*labels, *POOL_LABELS)))
     candidates = nodes_of(snapshot)

@@ -1,8 +1,8 @@
 """Whether a pod fits on a node, empty or beside other pods: NodeResourcesFit.
 
 Follows fitsRequest of pkg/scheduler/framework/plugins/noderesources/fit.go and PodRequests of
-k8s.io/component-helpers/resource, v1.36.2. What a DeviceClass offers as an extended resource (gate
-DRAExtendedResource) is not looked at.
+k8s.io/component-helpers/resource, v1.36.2. Extended resources that a DeviceClass offers (gate
+DRAExtendedResource) are not considered.
 """
 
 from collections import Counter
@@ -26,23 +26,23 @@ MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
 
-#: kube-scheduler's own order; others follow by name.
+#: kube-scheduler's order of these resources. All others follow, by name.
 _ORDER: Final = {name: rank for rank, name in enumerate((PODS, CPU, MEMORY, EPHEMERAL_STORAGE))}
 
-#: The number of billionths, in which amounts are kept, in a unit that kube-scheduler counts in:
-#: thousandths of a CPU, whole units of all else.
+#: The billionths (the unit of stored amounts) in each of kube-scheduler's units: thousandths of a
+#: CPU, whole units of all other resources.
 _MILLI: Final = 10**6
 _WHOLE: Final = 10**9
 
-#: Pod-level requests that count (IsSupportedPodLevelResource).
+#: The pod-level requests that count, besides huge pages (IsSupportedPodLevelResource).
 _POD_LEVEL: Final = frozenset({CPU, MEMORY})
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a pod asks of a node, in thousandths of a CPU and whole units of all else.
+    """What a pod requests of a node, in thousandths of a CPU and whole units of all else.
 
-    total includes overhead, which is the part of it that the RuntimeClass has added.
+    overhead: the part of total that the RuntimeClass has added.
     """
 
     total: Amounts
@@ -51,9 +51,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Insufficient:
-    """A resource of which a node has less than is asked, in the units of Request.
+    """A resource of which a node has less than the pod requests, in the units of Request.
 
-    overhead is the part of asked that comes from the RuntimeClass.
+    asked: the pod's request. overhead: the part of it that comes from the RuntimeClass.
     """
 
     resource: str
@@ -63,19 +63,19 @@ class Insufficient:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether the node lacks it even when nothing runs there."""
+        """Whether the node has too little even if no pod runs there."""
         return self.asked > self.allocatable
 
 
 def request_of(resources: PodResources, overhead: Amounts | None = None) -> Request:
-    """What the pod asks for.
+    """The total request of a pod.
 
-    overhead: in billionths, instead of the pod's own, which admission has yet to set.
+    overhead: in billionths, replaces the pod's own if admission has yet to set that.
 
-    1. The containers' requests and those of restartable init containers (sidecars) are added up.
-    2. An init container needs its own and those of the sidecars started before it; the largest of
-       these is the least, for each resource by itself.
-    3. Pod-level requests for cpu, memory and huge pages take the place of both.
+    1. The requests of the containers and of restartable init containers (sidecars) are added up.
+    2. An init container needs its own requests and those of the sidecars started before it. For
+       each resource, the total is at least the largest such need.
+    3. Pod-level requests for cpu, memory and huge pages replace the results of 1 and 2.
     4. Overhead is added.
     """
     total = Counter[str]()
@@ -103,7 +103,7 @@ def request_of(resources: PodResources, overhead: Amounts | None = None) -> Requ
 
 
 def counted(amounts: Amounts) -> Amounts:
-    """Billionths in kube-scheduler's units, rounded up; only for resources that it counts."""
+    """Billionths in kube-scheduler's units, rounded up. Drops resources that it does not count."""
     return {
         name: -(-value // (_MILLI if name == CPU else _WHOLE))
         for name, value in amounts.items()
@@ -121,11 +121,11 @@ def insufficient(
     used: Amounts = MappingProxyType({}),
     ignored: Collection[str] = IGNORED,
 ) -> list[Insufficient]:
-    """Every resource that a node lacks, in kube-scheduler's order; empty where it fits.
+    """The resources of which a node has too little, in kube-scheduler's order. Empty: the pod fits.
 
-    allocatable: the node's status.allocatable by `counted`; used: what pods there ask for, with
-    their number as PODS. A node without a number of pods is not checked for it: every kubelet
-    reports one, but a manifest may omit it.
+    allocatable: the node's status.allocatable as `counted`. used: the requests of the pods there,
+    and the number of these pods as PODS. That number is checked only if allocatable has PODS: every
+    kubelet reports it, but a manifest may omit it.
     """
     lacking = []
     if PODS in allocatable and allocatable[PODS] < used.get(PODS, 0) + 1:
@@ -138,12 +138,12 @@ def insufficient(
 
 
 def by_kube_scheduler(resource: str) -> tuple[int, str]:
-    """The key that sorts resources as kube-scheduler does."""
+    """The sort key for kube-scheduler's order of resources."""
     return _ORDER.get(resource, len(_ORDER)), resource
 
 
 def amount_text(resource: str, amount: int) -> str:
-    """An amount as people write it: 250m, 2, 160Mi; in the units of Request."""
+    """An amount in the units of Request, formatted for people: 250m, 2, 160Mi."""
     if resource == CPU:
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
     if resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith(HUGE_PAGES_PREFIX):
@@ -152,7 +152,7 @@ def amount_text(resource: str, amount: int) -> str:
 
 
 def amounts_in_billionths(overhead: Mapping[str, str]) -> Amounts:
-    """An overhead as numbers; amounts that are no quantities are left out."""
+    """An overhead as numbers. Amounts that are not quantities are left out."""
     amounts = {}
     for name, text in overhead.items():
         try:
@@ -162,7 +162,7 @@ def amounts_in_billionths(overhead: Mapping[str, str]) -> Amounts:
     return amounts
 
 
-#: The pods of one node: by priority the sums of requests, with the number of pods among them.
+#: The load of one node: priority → the sums of its pods' requests, with their number as PODS.
 NodeLoad = Mapping[int, Amounts]
 
 IDLE: Final[NodeLoad] = {}
@@ -172,9 +172,9 @@ Pairs = tuple[tuple[str, int], ...]
 
 
 class Share(NamedTuple):
-    """The room that a pod takes of its node, and what it asks for without overhead. A key.
+    """The resources that a pod takes of its node, and its requests without overhead. Hashable.
 
-    asked is None of a pod that is nominated to the node only.
+    asked: the requests, None for a pod that is only nominated to the node.
     """
 
     taken: Pairs
@@ -182,9 +182,10 @@ class Share(NamedTuple):
 
 
 def share_of(load: PodLoad) -> Share | None:
-    """Also of a nominated pod, for which kube-scheduler keeps the room unless another ranks higher.
+    """What a bound or nominated pod takes of its node.
 
-    None of one that any pod outranks.
+    kube-scheduler keeps a nominated pod's resources free, but not from pods of higher priority.
+    None for a nominated pod of negative priority: every pod of the default priority is above it.
     """
     if load.priority < 0 and not load.is_bound:
         return None
@@ -197,9 +198,9 @@ def share_of(load: PodLoad) -> Share | None:
 
 @dataclass(slots=True)
 class Loads:
-    """What pods take of each node, and how many pods of each class ask for what.
+    """The resources taken of each node, and the number of pods by class and requests.
 
-    For one thread that writes; any may read, and sees a pod sooner or later.
+    Only one thread may write. Any thread may read, and sees a change with a delay.
     """
 
     used: dict[bytes, Counter[str]] = field(default_factory=dict)
@@ -210,13 +211,13 @@ class Loads:
             self.count(load.node.encode("utf-8", "replace"), share, runtime_class)
 
     def count(self, node: bytes, share: Share, runtime_class: str, times: int = 1) -> None:
-        """times: -1 for a pod that has gone."""
+        """times: the number of pods to add, -1 for a pod that is gone."""
         _count(self.used, node, dict(share.taken), times)
         if share.asked is not None and runtime_class:
             _count(self.asked, runtime_class, {share.asked: 1}, times)
 
     def median(self, runtime_class: str) -> Amounts:
-        """Of each resource the median of what the class's running pods ask for."""
+        """The median request of the class's bound pods for each resource."""
         there = tuple(self.asked.get(runtime_class, Counter[Pairs]()).items())
         pods = [(dict(asked), number) for asked, number in there]
         found = {
@@ -227,7 +228,7 @@ class Loads:
 
 
 def _count(sums: dict[K, Counter[T]], key: K, amounts: Mapping[T, int], times: int) -> None:
-    """Strangers name the resources: what comes to nothing is forgotten."""
+    """Add to the sums. A sum of 0 is removed, since pods' authors may name any resources."""
     here = sums.setdefault(key, Counter())
     for name, amount in amounts.items():
         here[name] += times * amount
@@ -238,31 +239,31 @@ def _count(sums: dict[K, Counter[T]], key: K, amounts: Mapping[T, int], times: i
 
 
 class IncomingPod(Protocol):
-    """A pod to be placed, and the nodes whose room decides about it."""
+    """A pod to be placed, and the nodes whose free resources decide about it."""
 
     pod: Pod
 
     @property
     def reached(self) -> Sequence[bytes]:
-        """The nodes whose room is looked at, those first that fit if nothing runs there."""
+        """The nodes whose free resources count. Nodes that would fit if empty come first."""
 
     def fits(self, name: bytes, load: NodeLoad) -> bool:
-        """Whether the pod would be bound to one of these nodes beside this load."""
+        """Whether the pod could be bound to one of these nodes with this load."""
 
 
 class UncountedError(Exception):
-    """It is not known what runs on the nodes; the text says why."""
+    """The pods on the nodes are unknown; the text says why."""
 
 
-#: The pods that take room of the nodes which an incoming pod reaches. Raises UncountedError.
+#: Returns the pods that take resources of the nodes that a pod reaches. Raises UncountedError.
 PodsBeside = Callable[[IncomingPod], Iterable[PodLoad]]
 
 
 def node_loads(pods: Iterable[PodLoad], pod: Pod) -> Mapping[bytes, NodeLoad]:
-    """By node, for a pod that is to be placed.
+    """Node name → its load without the pod, which is to be placed.
 
-    Pods nominated to a node count as if they ran there, unless their priority is lower
-    (framework/runtime/framework.go, addGENominatedPods, v1.36.2).
+    Pods nominated to a node count as if they ran there, unless their priority is lower than the
+    pod's (framework/runtime/framework.go, addGENominatedPods, v1.36.2).
     """
     loads: dict[bytes, dict[int, Counter[str]]] = {}
     for each in pods:
@@ -279,7 +280,7 @@ def node_loads(pods: Iterable[PodLoad], pod: Pod) -> Mapping[bytes, NodeLoad]:
 
 
 def used(load: NodeLoad, *, least_priority: int | None = None) -> Amounts:
-    """The sums over all pods, or over those of at least this priority."""
+    """The sums over all pods, or over the pods of at least this priority."""
     sums = Counter[str]()
     for priority, amounts in load.items():
         if least_priority is None or priority >= least_priority:

@@ -1,4 +1,4 @@
-"""The cluster at one moment: immutable, swapped whole, read from any thread without a lock.
+"""The state of the cluster at one moment: immutable, swapped whole, read without a lock.
 
 Written by `extender.cluster.snapshot_store`. Node names are bytes: the content of the name's JSON
 string, as it stands in requests and answers.
@@ -18,11 +18,7 @@ from extender.rules.verdicts import Shapes
 
 @dataclass(frozen=True, eq=False)
 class NodeTable:
-    """By name: the nodes' shape ids, labels and status.allocatable, these as JSON objects.
-
-    The store reuses the dictionaries once nothing refers to the table any more, so a reader of one
-    of them keeps the table, or the snapshot that has it.
-    """
+    """By node name: the shape id, and labels and status.allocatable as JSON objects."""
 
     nodes: NodeIndex = field(default_factory=NodeIndex)
     labels: dict[bytes, bytes] = field(default_factory=dict)
@@ -33,7 +29,7 @@ class NodeTable:
 class Snapshot:
     """The known state of the cluster. Readers keep it as long as they need it.
 
-    suspects: the handlers that failed, by node; the shapes of these nodes have them too.
+    suspects: node name → its handlers that failed. The node's shape has them too.
     """
 
     table: NodeTable = field(default_factory=NodeTable)
@@ -65,7 +61,7 @@ class Snapshot:
 
     @cached_property
     def nodes_per_shape(self) -> tuple[int, ...]:
-        """How many nodes have the shape of id n; index 0 is unused."""
+        """The number of nodes of each shape, by shape id. Index 0 is unused."""
         counts = [0] * (len(self.shapes) + 1)
         for shape_id in self.nodes.values():
             counts[shape_id] += 1
@@ -88,21 +84,21 @@ class SnapshotSource(Protocol):
     def snapshot(self) -> Snapshot: ...
 
 
-#: Asks the API server for a class that the snapshot does not have (yet), and waits for its answer;
-#: None when there is no such class. Raises UndecidedError without an answer.
+#: Asks the API server for a class that the snapshot lacks, and waits for the answer: None if there
+#: is no such class. Raises UndecidedError if the API server does not answer.
 RuntimeClassLookup = Callable[[str], RuntimeClass | None]
 
 
 def no_lookup(name: str) -> RuntimeClass | None:
-    """As with manifests."""
+    """The lookup for manifests, where there is no API server to ask."""
     return None
 
 
 def find_class(name: str, snapshot: Snapshot, lookup: RuntimeClassLookup) -> RuntimeClass | None:
-    """The class of that name; None when the name is empty or there is no such class.
+    """The class of that name, None if the name is empty or there is no such class.
 
-    Waits for the API server where the snapshot lacks the class. Raises UndecidedError while the
-    classes are not synced.
+    Waits for the API server if the snapshot lacks the class. Raises UndecidedError while the
+    classes are not synced, and if the API server does not answer.
     """
     if not name:
         return None

@@ -1,10 +1,10 @@
-"""Which runtime handlers of nodes are suspect: what happened there against what the node reports.
+"""Which runtime handlers of nodes are suspect: nodes report them, but pods fail to start with them.
 
-A handler of a node becomes suspect when pods of two controllers, or two pods of one whose pods have
-started on another node, have no sandbox there for some time, and no sandbox of that handler has
-started there since the first of them was bound. A sandbox that starts clears it. Meanwhile it may
-be refused: for 5 minutes, then until one pod has tried; each failure doubles the time, up to an
-hour.
+A handler of a node becomes suspect when pods of two controllers have had no sandbox there for some
+time, or two pods of one controller whose pods have started on another node. No sandbox of that
+handler may have started there since the first of these pods was bound. A sandbox that starts clears
+the suspicion. A suspect may be refused: for 5 minutes, then one pod may try it. Each failed try
+doubles the time, up to an hour.
 """
 
 from collections import Counter, OrderedDict
@@ -21,13 +21,13 @@ from extender.rules.snapshot import Snapshot
 FIRST_SECONDS: Final = 300.0
 LONGEST_SECONDS: Final = 3600.0
 
-#: Controllers of which it is remembered where their pods have started, some 300 bytes each.
+#: The most controllers for which the nodes of started pods are remembered, at about 300 bytes each.
 MAX_CONTROLLERS: Final = 16_384
 
-#: Of a class's nodes, the part from which on suspects have another cause than their handlers.
+#: If one in so many of a class's nodes is suspect, the handlers are hardly the cause.
 _TOO_MANY: Final = 3
 
-#: The name of the handler of pods without a RuntimeClass.
+#: The name of the handler that runs pods without a RuntimeClass.
 DEFAULT_HANDLER: Final = ""
 
 
@@ -39,13 +39,16 @@ class Pair(NamedTuple):
 
 
 class Attempts(NamedTuple):
-    """The pods of a handler that have no sandbox on a node, and when one last started there."""
+    """The pods of a handler without a sandbox on a node, and when a sandbox last started there."""
 
     pods: Sequence[Sandbox] = ()
     last_start: float = 0.0
 
     def failed(self, now: float, after: float, bound: float = 0.0) -> list[Sandbox]:
-        """The pods bound from then on that count, and have failed for `after` seconds."""
+        """The pods that count, were bound at `bound` or later, and have failed for `after` seconds.
+
+        Pods that were not bound after the last start are left out.
+        """
         return [
             each
             for each in self.pods
@@ -58,15 +61,12 @@ class Attempts(NamedTuple):
 
 
 class Evidence:
-    """What is known of pods' sandboxes: by recent pods and suspects, not by all pods.
-
-    Not safe for several threads at once.
-    """
+    """What is known about the sandboxes of waiting pods and suspects. Not thread-safe."""
 
     def __init__(self) -> None:
-        #: By the pod's name.
+        #: The pods without a sandbox, by NAMESPACE/NAME.
         self.waiting: dict[bytes, Sandbox] = {}
-        #: While a list is being read, the pods that starts speak of may be still to come.
+        #: A list is being read: the waiting pods to which known starts relate may still arrive.
         self.is_listing = False
         self._starts: dict[tuple[bytes, str], float] = {}
         self._started_on: OrderedDict[tuple[str, str], tuple[bytes, ...]] = OrderedDict()
@@ -78,7 +78,7 @@ class Evidence:
         if pod.runtime_class:
             of_controller = pod.controller, pod.runtime_class
             nodes = dict.fromkeys((pod.node, *self._started_on.pop(of_controller, ())))
-            # Two nodes are enough for there to be another one than any.
+            # With two nodes, at least one differs from any given node.
             self._started_on[of_controller] = tuple(nodes)[:2]
             if len(self._started_on) > MAX_CONTROLLERS:
                 self._started_on.popitem(last=False)
@@ -86,7 +86,7 @@ class Evidence:
     def attempts(
         self, classes: Mapping[str, RuntimeClass], suspects: Iterable[Pair] = ()
     ) -> Mapping[Pair, Attempts]:
-        """By handler and node; starts that concern no waiting pod and no suspect are forgotten."""
+        """The attempts by pair. Forgets the starts on nodes without a waiting pod or a suspect."""
         pods: dict[Pair, list[Sandbox]] = {each: [] for each in suspects}
         for pod in self.waiting.values():
             handler = _handler(pod, classes)
@@ -103,7 +103,7 @@ class Evidence:
         return {pair: Attempts(tuple(here), starts.get(pair, 0.0)) for pair, here in pods.items()}
 
     def is_enough(self, failed: Sequence[Sandbox]) -> bool:
-        """Whether these pods, which failed on one node, speak against the handler."""
+        """Whether these pods, which failed on one node, are enough evidence against the handler."""
         by_controller = Counter((each.controller, each.runtime_class) for each in failed)
         if len({controller for controller, _ in by_controller}) > 1:
             return True
@@ -115,7 +115,7 @@ class Evidence:
 
 
 def _handler(pod: Sandbox, classes: Mapping[str, RuntimeClass]) -> str | None:
-    """None for a pod whose class is gone, or was created after the pod was bound."""
+    """The pod's handler, None if its class is gone or was created after the pod was bound."""
     if not pod.runtime_class:
         return DEFAULT_HANDLER
     found = classes.get(pod.runtime_class)
@@ -127,8 +127,8 @@ def _handler(pod: Sandbox, classes: Mapping[str, RuntimeClass]) -> str | None:
 class Suspicion(NamedTuple):
     """Why a handler is suspect, and for how long.
 
-    pods: how many have failed. since: when the first of them was bound. until: the time from which
-    one pod may try. failures: how often a try has failed. may_try: now a pod may try.
+    pods: the number of failed pods. since: when the first of them was bound. until: from then on
+    one pod may try. failures: 1, plus 1 for each failed try. may_try: a pod may try now.
     """
 
     pods: int
@@ -141,7 +141,10 @@ class Suspicion(NamedTuple):
 def judged(
     before: Suspicion | None, seen: Attempts, evidence: Evidence, now: float, after: float
 ) -> Suspicion | None:
-    """The suspicion against one handler of a node; None where there is none."""
+    """The suspicion against one handler of a node, None if there is none.
+
+    after: the seconds without a sandbox after which a pod has failed.
+    """
     if before is None:
         failed = seen.failed(now, after)
         if not evidence.is_enough(failed):
@@ -152,7 +155,7 @@ def judged(
         return None
     if now < before.until:
         return before
-    # Kubernetes writes whole seconds.
+    # The API's times are whole seconds.
     tried = float(int(before.until))
     failed = seen.failed(now, after, tried)
     if failed:
@@ -176,9 +179,9 @@ def judgement(
     *,
     refuses: bool,
 ) -> tuple[Mapping[bytes, frozenset[Suspect]], Mapping[str, str]]:
-    """The suspects by node; and by where it is what speaks for another fault than the handlers'.
+    """The suspects by node; and, by class or node, why a cause other than the handlers is likely.
 
-    default_fails: nodes where pods without a class fail too. refuses: whether any are refused.
+    default_fails: nodes where pods without a class fail too. refuses: suspects may be refused.
     """
     found: dict[bytes, frozenset[Suspect]] = {}
     for (node, handler), each in suspicions.items():
@@ -212,7 +215,7 @@ def judgement(
 def suspect_nodes(
     suspects: Mapping[bytes, frozenset[Suspect]], snapshot: Snapshot, support: Support
 ) -> Mapping[str, int]:
-    """By class how many nodes match it and have its handler among their suspects."""
+    """Class name → the number of matching nodes on which the class's handler is suspect."""
     classes, counts = snapshot.runtime_classes, Counter[str]()
     for node, here in suspects.items():
         handlers = {each.handler for each in here}

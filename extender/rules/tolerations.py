@@ -11,13 +11,13 @@ from extender.model.objects import NO_SCHEDULE, UNSCHEDULABLE_TAINT_KEY, Taint
 from extender.model.pod_needs import Toleration
 from extender.rules.node_selector import int64_of
 
-# strconv.ParseInt would take "+5" and "007", but validation.IsDecimalInteger and the comparison
-# (toleration.go, compareNumericValues) take canonical decimals only; int() would take even more.
+# strconv.ParseInt accepts "+5" and "007", but validation.IsDecimalInteger and the comparison
+# (toleration.go, compareNumericValues) accept only canonical decimals. int() accepts even more.
 _CANONICAL_INT: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 class TolerationSet:
-    """Tolerations compiled once: the cost of a look-up does not depend on their number.
+    """Compiled tolerations. The cost of a lookup does not depend on their number (but for Lt, Gt).
 
     A toleration tolerates a taint when 1. its effect is empty or the taint's, 2. its key is empty
     or the taint's, and 3. its operator is Exists; or is empty or Equal and the values are equal;
@@ -58,7 +58,7 @@ class TolerationSet:
 
 
 def find_untolerated_taint(taints: Iterable[Taint], tolerations: TolerationSet) -> Taint | None:
-    """The first of the taints that is not tolerated; a shape has only those of hard effects.
+    """The first taint that is not tolerated. The taints of a shape all have hard effects.
 
     component-helpers/scheduling/corev1/helpers.go FindMatchingUntoleratedTaint, v1.36.2.
     """
@@ -71,7 +71,7 @@ _UNSCHEDULABLE_TAINT: Final = Taint(UNSCHEDULABLE_TAINT_KEY, "", NO_SCHEDULE)
 def tolerates_cordon(tolerations: TolerationSet) -> bool:
     """Whether a pod may go to a node with spec.unschedulable.
 
-    plugins/nodeunschedulable/node_unschedulable.go, v1.36.2: it must tolerate the taint that the
-    node controller would put there.
+    plugins/nodeunschedulable/node_unschedulable.go, v1.36.2: the pod must tolerate the taint that
+    the node controller puts on such a node.
     """
     return tolerations.tolerates(_UNSCHEDULABLE_TAINT)

@@ -1,4 +1,4 @@
-"""The verdicts about nodes, and the reason of each refusal: by shape, and by node of a request."""
+"""Verdicts about nodes, with the reasons of refusals: by shape, and by node of a request."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,23 +14,23 @@ from extender.rules.node_shape import Shape
 
 T = TypeVar("T")
 
-#: Verdict tables kept per set of shapes, one per RuntimeClass and kind of tolerations. A table is a
-#: byte per shape, or 8 where it has more than 256 reasons: 1,024 tables of 5,000 shapes are 5 MB.
+#: The most verdict tables cached for a set of shapes, one per RuntimeClass and tolerated taints. A
+#: table has a byte per shape, or 8 if over 256 reasons: 1,024 tables of 5,000 shapes are 5 MB.
 MAX_TABLES: Final = 1024
 
-#: Reasons in all these tables, of some 300 bytes each: 30 MB.
+#: The most reasons in all these tables. At about 300 bytes each they take 30 MB.
 MAX_REASONS: Final = 100_000
 
-#: Kinds of pods that are remembered; each is only a short cut to a table.
+#: The most cache entries by PodNeeds. Each is only a shortcut to a table.
 MAX_REMEMBERED_PODS: Final = 1024
 
 
-#: The index of a reason among those of some verdicts.
+#: The index of a reason in Verdicts.reasons.
 VerdictCode = NewType("VerdictCode", int)
 
 
 class Verdicts(NamedTuple):
-    """One code per node of a request, or per shape id; reasons[code] is None where it passes."""
+    """One code per node of a request, or per shape id. reasons[code] is None if the node passes."""
 
     codes: Sequence[int]
     reasons: tuple[Reason | None, ...]
@@ -44,11 +44,11 @@ class Verdicts(NamedTuple):
         return cls(bytes(count), (reason,))
 
     def reason(self, place: int) -> Reason | None:
-        """Why a node is refused, by its place or by its shape's id."""
+        """Why the node of a place or of a shape id is refused, None if it passes."""
         return self.reasons[self.codes[place]]
 
     def sizes(self) -> Sequence[int]:
-        """How many nodes have each code."""
+        """The number of nodes with each code."""
         codes, kinds = self.codes, len(self.reasons)
         if isinstance(codes, bytes):
             return tally(codes, kinds)
@@ -67,14 +67,14 @@ class Verdicts(NamedTuple):
 
     @property
     def passes(self) -> bytes:
-        """1 for each node that passes, 0 for each other one."""
+        """A byte for each node: 1 if it passes, else 0."""
         if isinstance(self.codes, bytes):
             mask = bytes(reason is None for reason in self.reasons)
             return self.codes.translate(mask.ljust(256, b"\0"))
         return bytes(self.reasons[code] is None for code in self.codes)
 
     def with_passing(self, places: Sequence[int]) -> "Verdicts":
-        """The same, but the nodes at these places of the request pass."""
+        """The same verdicts, but the nodes at these places of the request pass."""
         if not places:
             return self
         reasons = self.reasons if None in self.reasons else (*self.reasons, None)
@@ -88,35 +88,35 @@ class Verdicts(NamedTuple):
         return self.select(items, codes)
 
 
-#: The verdicts about no shapes, by shape id: an unknown node, of id 0, is refused.
+#: The verdicts by shape id if there are no shapes: only the unknown node, id 0, which is refused.
 NO_SHAPES: Final = Verdicts(bytes([1]), (None, UNKNOWN_NODE))
 
 
 def extended(
     verdicts: Verdicts, shapes: Sequence[Shape], mismatch: Callable[[Shape], Reason | None]
 ) -> Verdicts:
-    """The verdicts by shape id, with those of the shapes that are not covered yet.
+    """The verdicts by shape id, extended to the shapes that they do not cover yet.
 
-    mismatch says why a node of a shape is refused, None where it passes.
+    mismatch: returns why a node of a shape is refused, None if it passes.
     """
     number = {reason: code for code, reason in enumerate(verdicts.reasons)}
-    # codes[0] is the unknown node's, so shape id n stands at shapes[n - 1].
+    # codes[0] is the unknown node's code, so the shape of id n is shapes[n - 1].
     added = map(mismatch, shapes[len(verdicts.codes) - 1 :])
     codes = [*verdicts.codes, *(number.setdefault(each, len(number)) for each in added)]
     return Verdicts.of(codes, tuple(number))
 
 
 class Shapes:
-    """The different shapes of a cluster's nodes, with the verdicts worked out so far.
+    """The different shapes of a cluster's nodes, with the verdicts computed so far.
 
-    shapes[id] is the shape of that id. The tables are shared by all snapshots with the same shapes
-    and by all threads, and replaced whole: a race of two threads costs double work, nothing else.
+    self[id] is the shape of that id. All threads, and all snapshots with the same shapes, share the
+    verdict tables. Tables are replaced whole: if two threads race, work is only done twice.
     """
 
     __slots__ = ("_by_pod", "_tables", "shapes", "taints")
 
     def __init__(self, shapes: tuple[Shape, ...] = (), previous: "Shapes | None" = None) -> None:
-        """previous has the first of these shapes; its tables are extended as they are needed."""
+        """previous: has the first of these shapes. Its tables are extended when they are needed."""
         self.shapes = shapes
         self.taints: tuple[Taint, ...] = tuple(
             dict.fromkeys(taint for shape in shapes for taint in shape.taints)
@@ -131,7 +131,7 @@ class Shapes:
         return self.shapes[shape_id - 1]
 
     def verdicts(self, pod: Pod, runtime_class: RuntimeClass | None, policy: Policy) -> Verdicts:
-        """The verdict of every shape for this pod and class; from any thread."""
+        """The verdict of every shape for this pod and class. Safe to call from any thread."""
         needs = pod.needs
         key = (runtime_class, needs, policy)
         table = self._by_pod.get(key)
@@ -146,13 +146,13 @@ class Shapes:
     def _table(
         self, needs: PodNeeds, runtime_class: RuntimeClass | None, policy: Policy
     ) -> Verdicts:
-        """Pods share a table when their tolerations tolerate the same of the existing taints."""
+        """The table for these needs. Pods that tolerate the same existing taints share a table."""
         requirements = Requirements.of(needs, runtime_class, policy)
         if requirements.of_all is not None:
             return Verdicts.uniform(len(self.shapes) + 1, requirements.of_all)
         tolerates = requirements.tolerations.tolerates
         tolerated = frozenset(taint for taint in self.taints if tolerates(taint))
-        # No check of a single node looks at these fields.
+        # Checks of a shape read none of these fields; `tolerated` stands for the tolerations.
         shared = needs._replace(node_selector=(), tolerations=(), uses=None)
         key = (runtime_class, tolerated, shared, policy)
         table = self._tables.get(key, NO_SHAPES)
@@ -166,13 +166,13 @@ class Shapes:
         return table
 
 
-#: How many reasons of an answer have details; the others take their plain form, since
+#: The most reasons with details in an answer. All others take their plain form, since
 #: kube-scheduler cuts its event at 1,024 characters.
 MAX_DETAILS: Final = 8
 
 
 class RefusalGroup(NamedTuple):
-    """The nodes that are refused with one text; codes are the verdict codes with this text."""
+    """The nodes that are refused with one text. codes: the verdict codes that have this text."""
 
     text: str
     codes: tuple[VerdictCode, ...]
@@ -180,14 +180,14 @@ class RefusalGroup(NamedTuple):
 
 
 class Refusals(NamedTuple):
-    """The refusals of an answer by text, and the number of nodes by short code."""
+    """The refusals of an answer by text, and the number of refused nodes by reason code."""
 
     groups: tuple[RefusalGroup, ...]
     counts: Mapping[Code, int]
 
 
 def group_refusals(verdicts: Verdicts) -> Refusals:
-    """Give each refused node its text: details for the MAX_DETAILS most frequent, then by text."""
+    """The refused nodes by text. MAX_DETAILS texts keep details: by most nodes, then by text."""
     sizes = verdicts.sizes()
     codes: dict[str, list[VerdictCode]] = {}
     counts: dict[Code, int] = {}

@@ -1,1 +1,1 @@
-"""What kube-scheduler asks: filter, prioritize, preempt, each with its wire form beside it."""
+"""kube-scheduler's verbs: filter, prioritize and preempt, each with its wire format."""

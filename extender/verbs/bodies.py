@@ -1,4 +1,4 @@
-"""Bodies of requests: their limits, their Pod and whole Nodes; and small JSON documents."""
+"""Request bodies: their limits, the Pod and the whole Nodes in them. Also JSON answers."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,29 +22,29 @@ Chunks = Sequence[bytes | memoryview]
 
 NULL: Final = Raw(b"null")
 
-#: Names in one request: six times as many as the largest cluster known has.
+#: The most names in one request: six times the nodes of the largest known cluster.
 MAX_NAMES: Final = 1_000_000
 
-#: JSON that kube-scheduler would not write like that: its bytes, decoded in one piece in 0.1 s, and
-#: its values. People and tests write it. A Node of 10 KB has 400 values.
+#: Limits on JSON in a form other than kube-scheduler's, as people and tests write it: its bytes,
+#: which are decoded in one piece in 0.1 s, and its values. A Node of 10 KB has 400 values.
 MAX_OTHER_BYTES: Final = 8 * 2**20
 MAX_OTHER_VALUES: Final = 400_000
 
-#: The JSON of a Pod or Node: etcd stores no object of more than 1.5 MiB.
+#: The most bytes of JSON in a Pod or Node: etcd stores no object of more than 1.5 MiB.
 MAX_OBJECT_BYTES: Final = 2 * 2**20
 
-#: The values in a Pod: managedFields has 15 bytes a value. So many are decoded in 0.1 s.
+#: The most values in a Pod, decoded in 0.1 s. A value in managedFields takes 15 bytes.
 MAX_POD_VALUES: Final = 100_000
 
-#: How the JSON of a name that ends with a quote and a comma ends: the beginning of a separator.
+#: The end of the JSON of a name that ends with a quote and a comma. It contains a false separator.
 _DOUBTFUL: Final = b'\\","'
 
 
 def run_of(names: Sequence[str]) -> NameRun:
-    """A run of names made from any strings: the content of their JSON array.
+    """The run of any names: the content of their JSON array.
 
-    No JSON string holds an unescaped quote, so the separator can't occur within one, nor begin in
-    one, as long as none ends with a quote and a comma: then commas are escaped too.
+    A JSON string contains no unescaped quote, so it does not contain the separator. A false
+    separator can only begin in a name that ends with a quote and a comma: then commas are escaped.
     """
     dumped = orjson.dumps(names)
     if _DOUBTFUL in dumped:
@@ -54,12 +54,12 @@ def run_of(names: Sequence[str]) -> NameRun:
 
 
 def in_lower_case(fields: Mapping[str, Raw] | None) -> Mapping[str, Raw]:
-    """The fields of an object by their keys, which encoding/json reads in any case."""
+    """The fields of an object by lower-case key: Go's encoding/json ignores the case of keys."""
     return {key.casefold(): value for key, value in (fields or {}).items()}
 
 
 def bound_other(body: bytes) -> None:
-    """Raises BadRequestError for too much JSON that kube-scheduler would not write like that."""
+    """Raises BadRequestError if JSON in another form than kube-scheduler's is over a limit."""
     if len(body) > MAX_OTHER_BYTES:
         raise TooLargeError(
             f"body: over the limit of {MAX_OTHER_BYTES:,} bytes for JSON that is not exactly as"
@@ -71,7 +71,7 @@ def bound_other(body: bytes) -> None:
 
 
 def is_utf8(text: bytes) -> bool:
-    """msgspec does not check this in the parts that it skips."""
+    """Whether a text is UTF-8. msgspec does not check the parts that it skips."""
     if not text.isascii():
         try:
             text.decode()
@@ -82,7 +82,7 @@ def is_utf8(text: bytes) -> bool:
 
 @contextlib.contextmanager
 def refused() -> Iterator[None]:
-    """A DecodeError becomes a BadRequestError."""
+    """Turns a DecodeError into a BadRequestError."""
     try:
         yield
     except DecodeError as error:
@@ -95,13 +95,13 @@ def decode_or_refuse(raw: bytes | Raw, kind: type[T], place: str) -> T:
 
 
 def bound_values(raw: bytes | Raw, most: int, place: str) -> None:
-    # Every value of a list or an object but the first follows a comma.
+    # In a list or an object, every value but the first follows a comma.
     if len(raw) > most and bytes(raw).count(b",") > most:
         raise BadRequestError(f"{place}: more than {most:,} values")
 
 
 def bound_pod(raw: bytes | Raw) -> None:
-    """Raises BadRequestError for more bytes or values than any Pod of a cluster can have."""
+    """Raises BadRequestError if there are more bytes or values than a Pod can have."""
     if len(raw) > MAX_OBJECT_BYTES:
         raise BadRequestError(f"Pod: more than {MAX_OBJECT_BYTES:,} bytes")
     bound_values(raw, MAX_POD_VALUES, "Pod")
@@ -120,7 +120,7 @@ def decode_pod(raw: bytes | Raw) -> Pod:
 
 
 def with_uses(pod: Pod, text: bytes | Raw) -> Pod:
-    """The pod with the features it uses; text is its JSON. Raises BadRequestError."""
+    """The pod with the features that it uses. text: its JSON. Raises BadRequestError."""
     with refused():
         return replace(pod, uses=uses_in(text))
 
@@ -129,37 +129,37 @@ def encode(document: Mapping[str, object] | Sequence[object]) -> bytes:
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
 
 
-#: Nodes in one request: of 3 KB each, which is less than a kubelet writes, they fill the largest
-#: body. So many empty ones are read in 0.2 s.
+#: The most Nodes in one request: at 3 KB each, less than a kubelet writes, they fill the largest
+#: body. So many empty Nodes are decoded in 0.2 s.
 MAX_NODES: Final = 20_000
 
-#: Taints, handlers, conditions and pairs of labels of all of a request's Nodes: 7,000 Nodes with 15
-#: conditions and 50 labels. So many are made in 0.8 s.
+#: The most taints, handlers, conditions and pairs of labels in all Nodes of a request: 7,000 Nodes
+#: with 15 conditions and 50 labels each have so many. Decoding them takes 0.8 s.
 MAX_PARTS: Final = 300_000
 
-#: The JSON of the Nodes that are remembered: 6,000 of 10 KB.
+#: The most bytes of JSON in the cache of Nodes: 6,000 Nodes of 10 KB.
 MAX_KNOWN_BYTES: Final = 64 * 2**20
 
-#: Bytes of JSON for each label, taint or handler of a remembered Node; they take twice as much.
+#: A Node is cached only if its JSON has so many bytes per part. A part takes twice that in memory.
 _PART_SIZE: Final = 80
 
-#: A DNS subdomain has no more characters.
+#: The most characters in a DNS subdomain.
 _MAX_NAME: Final = 253
 
-# What kube-scheduler sends: every Node begins with its metadata, and that with the name.
+# kube-scheduler's form: every Node begins with its metadata, and the metadata with the name.
 _OPENING: Final = b'{"metadata":{'
 _OPENING_WITH_NAME: Final = _OPENING + b'"name":"'
 _CLOSING: Final = b"}"
 _BETWEEN: Final = _CLOSING + b"," + _OPENING
 _MARK: Final = b',"Nodes":{"metadata":{},"items":[' + _OPENING
 
-#: The end of such a request's body.
+#: The end of a body in this form.
 ITEMS_END: Final = _CLOSING + b']},"NodeNames":null}'
 
 
 @dataclass(frozen=True, slots=True)
 class NodeItems:
-    """The Nodes of a request: each item as it came, and the node decoded from it."""
+    """The Nodes of a request: each item as received, and the node decoded from it."""
 
     raw: Sequence[Raw | bytes]
     nodes: Sequence[Node]
@@ -174,7 +174,7 @@ def too_many_nodes() -> BadRequestError:
 
 
 class Parts:
-    """Counts what is made of a request's Nodes, and refuses it before it is made."""
+    """Counts the parts of a request's Nodes, and refuses too many before they are decoded."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -191,10 +191,10 @@ class Parts:
 
 
 class SeenNodes:
-    """Reads whole Nodes, and remembers them by their names; safe to use from any thread.
+    """Reads whole Nodes, and caches them by name. Safe to use from any thread.
 
-    With more JSON than MAX_KNOWN_BYTES all of them are forgotten; a Node that takes much more
-    memory than its JSON is not remembered.
+    Beyond MAX_KNOWN_BYTES of JSON the cache is cleared. A Node that takes much more memory than its
+    JSON is not cached.
     """
 
     def __init__(self) -> None:
@@ -202,11 +202,11 @@ class SeenNodes:
         self._reader = NodeReader()
 
     def read(self, body: bytes, most: int) -> tuple[NodeItems, int] | None:
-        """The items of a request as kube-scheduler writes it, and the end of the text before them.
+        """The Nodes of a request in kube-scheduler's form, and the end of the text before them.
 
-        Cut wherever an item may begin, the pieces are the items if each by itself is a JSON object:
-        any other form gives None, and so do items that do not begin among the first `most` bytes.
-        Raises BadRequestError for too many.
+        The body is cut wherever an item may begin. If each piece is a JSON object by itself, the
+        pieces are the items. None for any other form, and if the items do not begin in the first
+        `most` bytes. Raises BadRequestError for too many Nodes.
         """
         mark = body.find(_MARK, 0, most)
         if mark < 0:
@@ -252,7 +252,7 @@ class SeenNodes:
 
 
 def _name_at(body: bytes, item: int) -> bytes:
-    """The apparent name of the item that begins here; it is used only to find the earlier item."""
+    """The likely name of the item that begins here, used only as its cache key."""
     start = item + len(_OPENING_WITH_NAME)
     if not body.startswith(_OPENING_WITH_NAME, item):
         return b""

@@ -34,14 +34,14 @@ from extender.verbs.service import Service
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: An answer, and the number of nodes it is about.
+#: An answer, and the number of nodes in the request.
 Answered = tuple[Chunks, int]
 
-#: Calls a function where a body of that size is worked on: http.limits.work with the size.
+#: Calls a function on the event loop or in a thread, by the body's size (http.limits.work).
 Do = Callable[..., Awaitable[Any]]
 
 
-#: Answers a body, given in pieces.
+#: Answers a body, which is given in pieces.
 Verb = Callable[[list[bytes], Do], Awaitable[Answered]]
 
 
@@ -51,7 +51,7 @@ class VerbRoute:
     methods: Final = ("POST",)
 
     def __init__(self, verb: Verb, times: VerbCounts, about: str, *, queried: bool = False) -> None:
-        """queried: whatever the query has is ignored, and refused otherwise."""
+        """queried: a query string is ignored; otherwise it is refused."""
         self._verb, self._times, self.about, self._queried = verb, times, about, queried
 
     async def __call__(self, request: Request) -> Answer:
@@ -70,14 +70,14 @@ class VerbRoute:
 
 
 def joined(pieces: list[bytes]) -> bytes:
-    """The body, whose pieces are dropped: both would be twice the memory."""
+    """The whole body. Drops its pieces: body and pieces would take twice the memory."""
     body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     pieces.clear()
     return body
 
 
 def _limits_uses(runtime_class: RuntimeClass | None) -> bool:
-    """Whether the features that the pod uses must be read."""
+    """Whether the class lists unsupported features, so that the pod's must be decoded."""
     rules = runtime_class.rules if runtime_class else None
     return rules is not None and bool(rules.unsupported)
 
@@ -127,7 +127,7 @@ class FilterVerb:
     async def _look_again(
         self, result: FilterResult, pod: Pod, judged: Snapshot, names: NameRun, do: Do
     ) -> FilterResult:
-        """Judge a pod that has no node left by newer snapshots, until one leaves it a node.
+        """Judge a refused pod again by newer snapshots, until one of them leaves it a node.
 
         kube-scheduler may have received a node's event before this service. The pod is remembered
         first and judged again afterwards: a node that begins to match in between is either seen
@@ -143,10 +143,10 @@ class FilterVerb:
             async for snapshot in newer:
                 runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
                 if runtime_class is None and pod.runtime_class_name:
-                    # The class is gone or not there yet: it is looked up again.
+                    # The snapshot lacks the class, which may be new: look it up again.
                     runtime_class, snapshot = await service.look_up(pod)
                 if pod.uses is None and _limits_uses(runtime_class):
-                    # The class has changed; the next attempt judges what the pod uses.
+                    # The class now lists unsupported features. The next attempt checks them.
                     break
                 result = await do(self._named, pod, runtime_class, snapshot, names)
                 if not result.leaves_none:
@@ -154,12 +154,12 @@ class FilterVerb:
         return result
 
     async def _newer(self, judged: Snapshot) -> AsyncGenerator[Snapshot, None]:
-        """The snapshot if it is newer; no node that is waited for would make a difference."""
+        """The current snapshot if it is newer, without waiting for an event of a node."""
         if self._service.source.snapshot is not judged:
             yield self._service.source.snapshot
 
     def _note(self, pod: Pod, result: FilterResult) -> None:
-        """Count refusals, and remember a pod without a node; one that is bound has its node."""
+        """Count refusals, and remember a pod left without a node. Bound pods don't count."""
         if pod.is_bound:
             return
         service, leaves_none = self._service, result.leaves_none
@@ -194,7 +194,7 @@ class PrioritizeVerb:
         return answered
 
     def scored(self, args: Args) -> Chunks:
-        """A missing class is not looked up: the filter has done that."""
+        """The scores. A missing class is not looked up: the filter has already done that."""
         nodes, preferences = args.nodes, self._service.preferences
         snapshot = self._service.source.snapshot
         names = nodes if isinstance(nodes, NameRun) else names_of(nodes)

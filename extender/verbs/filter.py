@@ -1,4 +1,4 @@
-"""The filter verb: which of the asked nodes can run the pod, and why the others can't.
+"""The filter verb: which nodes of a request can run the pod, and why the others can't.
 
 k8s.io/kube-scheduler/extender/v1 types.go, v1.36.2. The structs carry no JSON tags, so their keys
 are the Go field names, read without regard to case; Pod and Node inside use their own names.
@@ -29,7 +29,7 @@ from extender.rules.snapshot import Snapshot
 from extender.rules.verdicts import Verdicts, group_refusals
 from extender.verbs import bodies
 
-# What kube-scheduler sends in mode NodeNames: encoding/json writes the fields in this order.
+# kube-scheduler's form in mode NodeNames: encoding/json writes the fields in this order.
 _POD_MARK: Final = b'{"Pod":'
 _NAMES_MARK: Final = b',"Nodes":null,"NodeNames":["'
 _NAMES_END: Final = b'"]}'
@@ -40,7 +40,7 @@ class _NodeList(Struct):
 
 
 class Args(NamedTuple):
-    """ExtenderArgs: a pod and the nodes it may go to, in either mode; text is the pod's JSON."""
+    """ExtenderArgs: a pod and its candidate nodes, in either mode. text: the pod's JSON."""
 
     pod: Pod
     nodes: NameRun | bodies.NodeItems
@@ -56,17 +56,17 @@ def decode_args(body: bytes, seen: bodies.SeenNodes | None = None) -> Args:
 
 
 def decode_usual(body: bytes, seen: bodies.SeenNodes | None = None) -> Args | None:
-    """Either mode exactly as encoding/json writes it, as kube-scheduler does; None for all else.
+    """Decodes either mode in kube-scheduler's form (Go's encoding/json). None for any other form.
 
-    The text before the nodes must be a Pod, and the rest plain strings or Nodes: then it does not
-    matter where else the marks stand in the pod's text. Raises BadRequestError.
+    The text before the nodes must be a Pod, and the rest plain names or Nodes. So marks that also
+    occur within the pod's text do no harm. Raises BadRequestError.
     """
     nodes: NameRun | bodies.NodeItems | None = None
     mark = -1
     if body.endswith(_NAMES_END):
         mark = body.find(_NAMES_MARK, 0, bodies.MAX_OBJECT_BYTES)
         start, end = mark + len(_NAMES_MARK), len(body) - len(_NAMES_END)
-        # Behind it when the quote that opens the first name would be the one that closes the last.
+        # start > end: the opening quote of the first name would also be the last closing quote.
         nodes = NameRun.read(body, start, end) if mark >= 0 and start <= end else None
         if nodes is not None and nodes.count > bodies.MAX_NAMES:
             raise BadRequestError(f"NodeNames: more than {bodies.MAX_NAMES:,} names")
@@ -85,7 +85,7 @@ def decode_usual(body: bytes, seen: bodies.SeenNodes | None = None) -> Args | No
 
 
 def decode_other(body: bytes) -> Args:
-    """Either mode in whatever JSON. Raises BadRequestError."""
+    """Decodes either mode from JSON in any form. Raises BadRequestError."""
     bodies.bound_other(body)
     with bodies.refused():
         fields = bodies.in_lower_case(decode(body, dict[str, Raw]))
@@ -125,7 +125,7 @@ def match_names(
 ) -> Verdicts:
     """Judge nodes of the snapshot by name.
 
-    runtime_class is the one the pod names, None where it names none or there is none.
+    runtime_class: the class that the pod names, None if it names none or the class does not exist.
     """
     if pod.is_unconstrained:
         return Verdicts.uniform(names.count, None)
@@ -135,10 +135,10 @@ def match_names(
 
 
 def _own_node_passes(verdicts: Verdicts, pod: Pod, names: Iterable[str]) -> Verdicts:
-    """The verdicts about a pod that is on a node already: it passes there, whatever that is now.
+    """The verdicts for a bound pod: its own node passes, whatever the node's state is now.
 
-    kube-scheduler asks about such pods from 1.37 on, to make room for one that is resized in place
-    (KEP-5836).
+    From 1.37 on kube-scheduler asks about bound pods, to make room for a pod that is resized in
+    place (KEP-5836).
     """
     own = pod.state.node_name
     return verdicts.with_passing([place for place, name in enumerate(names) if name == own])
@@ -151,7 +151,7 @@ def match_nodes(
     policy: Policy,
     suspects: Mapping[bytes, frozenset[Suspect]] = MappingProxyType({}),
 ) -> Verdicts:
-    """Judge nodes as the request describes them; of the snapshot only its suspects are used."""
+    """Judge whole Nodes of a request. Of the snapshot, only its suspects are used."""
     if pod.is_unconstrained:
         return Verdicts.uniform(len(nodes), None)
     requirements = Requirements.of(pod.needs, runtime_class, policy)
@@ -171,7 +171,7 @@ def match_nodes(
     return _own_node_passes(verdicts, pod, names) if pod.is_bound else verdicts
 
 
-#: The number of the nodes that pass among FilterResult.groups; a text's number is from 1.
+#: The group of the nodes that pass in FilterResult.groups. The groups of texts count from 1.
 PASSES: Final = 0
 
 #: Reasons that do not depend on the nodes.
@@ -179,10 +179,10 @@ _DECIDED_WITHOUT_NODES: Final = frozenset({Code.NOT_FOUND, Code.CONFLICT, Code.U
 
 
 class FilterResult(NamedTuple):
-    """The nodes of a request by group, one byte per node in the order asked.
+    """The nodes of a request by group. groups: a byte for each node, in the request's order.
 
-    Group PASSES passes, and has `passing` nodes; group n is refused with texts[n - 1], and has
-    refused[n - 1] nodes. reasons counts the refused nodes by short code.
+    Group PASSES passes; it has `passing` nodes. Group n is refused with texts[n - 1]; it has
+    refused[n - 1] nodes. reasons: the number of refused nodes by reason code.
     """
 
     groups: bytes
@@ -193,7 +193,7 @@ class FilterResult(NamedTuple):
 
     @property
     def depends_on_nodes(self) -> bool:
-        """Whether some node is refused for what the node is, which may change."""
+        """Whether a node is refused because of its own state, which may change."""
         return not self.reasons.keys() <= _DECIDED_WITHOUT_NODES
 
     @property
@@ -231,24 +231,24 @@ class Reasons(StrEnum):
         return self is Reasons.ALWAYS or not result.passing
 
 
-#: Of fewer names an answer is never as long as MAX_ANSWER_BYTES.
+#: An answer with no more names than this never reaches MAX_ANSWER_BYTES.
 _FEW_NAMES: Final = 20_000
 
-#: A filter's answer: 150,000 nodes, each with a name of 100 bytes and a reason of 700.
+#: The most bytes of a filter answer: 150,000 nodes with a name of 100 and a reason of 700 bytes.
 MAX_ANSWER_BYTES: Final = 120 * 10**6
 
 
 @lru_cache(maxsize=1024)
 def _ending(text: str) -> bytes:
-    """What follows a refused node's name: its text, and the quote of the next name."""
+    """The bytes after a refused node's name: its text, and the opening quote of the next name."""
     return b'":' + orjson.dumps(text) + b',"'
 
 
 def _sorted_names(names: NameRun, result: FilterResult) -> tuple[bytes, bytes]:
-    """The passing names joined, and the members of a JSON object of refused name → text.
+    """The passing names joined, and the members of the JSON object refused name → text.
 
-    The latter without their first quote. Raises UndecidedError for an answer over the limit, before
-    memory is taken for it.
+    The members lack their first quote. Raises UndecidedError for an answer over the limit, before
+    memory is allocated for it.
     """
     endings = list(map(_ending, result.texts))
     if names.count > _FEW_NAMES:
@@ -260,8 +260,8 @@ def _sorted_names(names: NameRun, result: FilterResult) -> tuple[bytes, bytes]:
     return names.part(result.groups, endings, cut=len(b',"'))
 
 
-# ExtenderFilterResult in the order of Go's struct: what stands before and behind the names, or the
-# Nodes, that pass.
+# The parts of ExtenderFilterResult, in the order of Go's struct, before and after the passing names
+# or Nodes.
 _AROUND_NAMES: Final = (b'{"Nodes":null,"NodeNames":["', b'"]')
 _AROUND_NO_NAMES: Final = (b'{"Nodes":null,"NodeNames":[', b"]")
 _AROUND_NODES: Final = (b'{"Nodes":{"metadata":{},"items":[', b']},"NodeNames":null')
@@ -273,7 +273,7 @@ _NO_ERROR: Final = b'},"Error":""}'
 def _answer(
     around: tuple[bytes, bytes], passing: bytes | memoryview, refused: bytes = b""
 ) -> bodies.Chunks:
-    """refused has a member for each refused node, but for its first quote."""
+    """refused: the JSON members of the refused nodes, without the first quote."""
     before, behind = around
     if refused:
         return (before, passing, behind + _FAILED + b'"', refused, _NO_ERROR)
@@ -281,7 +281,7 @@ def _answer(
 
 
 def encode_passed_all(nodes: NameRun | bodies.NodeItems) -> bodies.Chunks:
-    """ExtenderFilterResult for a request whose every node passes."""
+    """ExtenderFilterResult for a request of which all nodes pass."""
     if isinstance(nodes, NameRun):
         names = memoryview(nodes.buffer)[nodes.start : nodes.end]
         return _answer(_AROUND_NAMES if nodes.count else _AROUND_NO_NAMES, names)
@@ -302,7 +302,7 @@ def encode_filtered_names(
 def encode_filtered_nodes(
     asked: bodies.NodeItems, result: FilterResult, reasons: Reasons = Reasons.ALWAYS
 ) -> bodies.Chunks:
-    """ExtenderFilterResult of mode Nodes: the items that pass, byte for byte as they came."""
+    """ExtenderFilterResult of mode Nodes: the items that pass, byte for byte as received."""
     refused = _sorted_names(names_of(asked), result)[1] if reasons.are_sent(result) else b""
     passing = (raw for raw, group in zip(asked.raw, result.groups, strict=True) if group == PASSES)
     return _answer(_AROUND_NODES, b",".join(passing), refused)

@@ -1,4 +1,4 @@
-"""What Prometheus sees. Names and labels are those of the interface; none grows with requests."""
+"""The metrics for Prometheus. No request can add a metric or a value of a label."""
 
 import platform
 from collections import Counter as Count
@@ -28,11 +28,11 @@ from extender.verbs.outcomes import NONE, RefusedPods, Rejections, VerbCounts, c
 
 _PREFIX: Final = "runtimeclass_extender"
 
-# A _created series beside each counter would double the series and answer no question.
+# A _created series beside each counter would double the number of series and be of no use.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-# 250 µs to 5 s, the time kube-scheduler waits by default.
+# 250 µs to 5 s, kube-scheduler's default timeout.
 _SECONDS: Final = (
     *(0.00025, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06),
     *(0.125, 0.25, 0.5, 1.0, 2.0, 5.0),
@@ -40,7 +40,7 @@ _SECONDS: Final = (
 _NODES: Final = (1, 10, 100, 500, 1000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000)
 
 
-#: A RuntimeClass that exists, <none> or <unknown>; a reason's code.
+#: The labels of rejections: an existing RuntimeClass, <none> or <unknown>; and the reason's code.
 _REJECTED: Final = ("runtimeclass", "reason")
 
 
@@ -107,7 +107,7 @@ class Metrics:
         return VerbCounts(*self._counts(verb), self._nodes.labels(verb))
 
     def of_review(self, operation: str) -> VerbCounts:
-        """The counts of the webhook's reviews, whose own counter has failed ones as well."""
+        """The counts of the webhook's reviews. Failed reviews also count in their own counter."""
         failed = self.admission_requests.labels(operation, "error")
         return VerbCounts(*self._counts(operation), on_failure=failed.inc)
 
@@ -141,7 +141,7 @@ class RefusedPodsCollector(Collector):
 
 @dataclass(eq=False)
 class CacheCollector(Collector):
-    """Gauges about the cache, read off the snapshot; nodes: whether Nodes are followed at all."""
+    """Gauges about the cache, read from the snapshot. nodes: whether Nodes are watched."""
 
     snapshot: Callable[[], Snapshot]
     nodes: bool = True
@@ -170,7 +170,7 @@ class CacheCollector(Collector):
 
 @dataclass(eq=False)
 class SupportCollector(Collector):
-    """Gauges of which nodes support which RuntimeClasses; silent until all nodes are known."""
+    """Gauges of which nodes support which RuntimeClasses. Empty until the cache is synced."""
 
     support: Support
     snapshot: Callable[[], Snapshot]
@@ -196,15 +196,15 @@ class SupportCollector(Collector):
         yield suspects
 
 
-#: Resources whose sums are shown though no RuntimeClass names them.
+#: The resources whose sums are shown even if no RuntimeClass has them as overhead.
 _RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 @dataclass(eq=False)
 class PodsCollector(Collector):
-    """Gauges of the pods of each RuntimeClass and their overhead, worked out at a scrape.
+    """Gauges of the pods of each RuntimeClass and their overhead, computed at a scrape.
 
-    Silent until all are known. A group of pods is judged anew only by another snapshot.
+    Empty until the caches are synced. The state of a group of pods is cached for a snapshot.
     """
 
     groups: Callable[[], Mapping[PodGroup, int] | None]

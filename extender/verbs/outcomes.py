@@ -1,4 +1,4 @@
-"""The results of requests: their counts, and the pods that were left without a node."""
+"""The results of requests: their counts, and the pods left without a node."""
 
 import threading
 from collections import OrderedDict
@@ -15,20 +15,20 @@ from extender.model.reasons import Code
 
 T = TypeVar("T")
 
-#: Values of the label runtimeclass that are no class's name.
+#: The values of the label runtimeclass that are not names of classes.
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"
 
 
 def class_label(name: str, known: Container[str]) -> str:
-    """The value of label runtimeclass: a class that exists, <none> or <unknown>."""
+    """The value of the label runtimeclass: a class that exists, <none> or <unknown>."""
     if not name:
         return NONE
     return name if name in known else UNKNOWN
 
 
 class VerbCounts(NamedTuple):
-    """The results of the requests of one verb; nodes is None where they are not about nodes."""
+    """The results of one verb's requests. nodes: None if the requests are not about nodes."""
 
     codes: Callable[[str], Counter]
     seconds: Histogram
@@ -47,13 +47,13 @@ class VerbCounts(NamedTuple):
 
 
 class Rejections(NamedTuple):
-    """Counters of refused nodes, and of pods left without one; labels: RuntimeClass, reason."""
+    """Counters of refused nodes, and of pods left without a node, by RuntimeClass and reason."""
 
     nodes: Callable[[str, str], Counter]
     pods: Callable[[str, str], Counter]
 
     def add(self, label: str, counts: Mapping[Code, int], *, left_none: bool) -> None:
-        """Count the refusals of one filter answer: the nodes by the reason's code."""
+        """Count the refusals of one filter answer. counts: nodes by reason code."""
         for code, count in counts.items():
             self.nodes(label, code.value).inc(count)
         if left_none and counts:
@@ -61,36 +61,36 @@ class Rejections(NamedTuple):
             self.pods(label, most.value).inc()
 
 
-#: How long a refusal is remembered: a pod that is still Pending is asked about again after
-#: 5 minutes at the latest (kube-scheduler's flush of unschedulable pods).
+#: How long a refusal is remembered: kube-scheduler asks about a pod that is still Pending again
+#: after 5 minutes at the latest (its flush of unschedulable pods).
 FORGET_SECONDS: Final = 600.0
 
-#: The longest name that is remembered, the limit of an object's name.
+#: The longest name that is remembered: the length limit of object names.
 MAX_NAME: Final = 253
 
-#: Pods remembered: 100,000 at about 400 bytes each are 40 MB.
+#: The most pods remembered: 100,000 at about 400 bytes each are 40 MB.
 MAX_PODS: Final = 100_000
 
-#: The number of pods whose reasons are remembered: more than a page lists, at up to 4 KB each.
+#: The most pods whose reasons are remembered, at up to 4 KB each: more than a page lists.
 MAX_TOLD: Final = 100
 
-#: kube-scheduler tries a group of pods in one placement after the other. A member that passed so
-#: short a time ago does not count as a pod without a node.
+#: kube-scheduler tries a pod group in one placement after another. A refused member that passed in
+#: another placement less than this time ago does not count as a pod without a node.
 PLACEMENT_SECONDS: Final = 2.0
 
-#: Members of groups that have just passed.
+#: The most group members remembered as having just passed.
 MAX_MEMBERS: Final = 10_000
 
-#: Different needs, shared between pods; 10 KB each at the most.
+#: The most different PodNeeds kept for sharing between pods, at 10 KB each or less.
 _MAX_SHARED: Final = 4096
 
-#: The text of each refusal with the number of its nodes.
+#: For each text of a refusal, the number of nodes and the text.
 Reasons = tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedPod:
-    """A pod left without a node; at is the clock's time. needs is None where too large to keep."""
+    """A pod left without a node. at: the clock's time. needs: None if not kept."""
 
     namespace: str
     name: str
@@ -105,7 +105,7 @@ def key_of(pod: Pod | RefusedPod) -> str:
 
 
 class RefusedPods:
-    """Pods are dropped when they pass. Bounded in number and in time; from any thread."""
+    """The pods left without a node, until they pass. Limited in number and time. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float], *, keep_needs: bool = False) -> None:
         self._clock = clock
@@ -120,9 +120,9 @@ class RefusedPods:
         return len(self._pods)
 
     def refuse(self, pod: Pod, reasons: Reasons = ()) -> bool:
-        """Remember the pod and why; returns whether it was remembered already.
+        """Remember a pod and why it was refused. Returns whether it was already remembered.
 
-        A member of a group that passed a moment ago is not remembered.
+        A group member that passed a moment ago is not remembered.
         """
         if max(map(len, (pod.namespace, pod.name, pod.uid, pod.runtime_class_name))) > MAX_NAME:
             return False
@@ -171,7 +171,7 @@ class RefusedPods:
 
 
 def _put(entries: OrderedDict[str, T], key: str, value: T, most: int) -> None:
-    """Add an entry as the newest, and drop the oldest of more than `most`."""
+    """Add an entry as the newest. If there are more than `most`, drop the oldest."""
     entries.pop(key, None)
     entries[key] = value
     if len(entries) > most:

@@ -2,8 +2,8 @@
 
 kube-scheduler's dry run of preemption uses its in-tree filters only
 (pkg/scheduler/framework/preemption, v1.36.2), so it may choose a node that the filter verb would
-then refuse. Nodes that the pod's RuntimeClass does not match are dropped; the victims on the others
-are returned unchanged, and none is ever added.
+then refuse. This verb drops the nodes that don't match the pod's RuntimeClass. It returns the
+victims on all other nodes unchanged, and never adds one.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,14 +20,14 @@ from extender.model.names import NameRun
 from extender.model.objects import Pod
 from extender.verbs import bodies
 
-#: Nodes that may lose pods: as many as the largest cluster known has.
+#: The most candidate nodes: as many as the largest known cluster has.
 MAX_CANDIDATES: Final = 150_000
 
-#: Values among victims by UID, of which each is kept: so many UIDs have 32 MiB.
+#: The most values in victims by UID, all of which are kept: so many UIDs are 32 MiB of JSON.
 _MAX_VALUES: Final = 800_000
 
-#: Victims as whole pods: with 300 bytes each they have as much; and the bytes for each of their
-#: values, of which real pods have 20.
+#: The most victims as whole pods: at 300 bytes each they are as much JSON. And the least bytes per
+#: value in their JSON; real pods have 20.
 _MAX_PODS: Final = 100_000
 _BYTES_A_VALUE: Final = 10
 
@@ -46,7 +46,7 @@ class MetaVictims(
 ):
     """extenderv1.MetaVictims: the pods to evict from one node, by UID.
 
-    Without nulls, as kube-scheduler sends it and as it must be answered: it would dereference one.
+    No nulls: kube-scheduler sends none, and would dereference a null in an answer.
     """
 
     pods: list[MetaPod] = []
@@ -58,7 +58,7 @@ class _Metadata(Struct, gc=False):
 
 
 class _WholePod(Struct, gc=False):
-    """A victim given as a whole pod: only what identifies it. A pod's own keys are exact."""
+    """A victim given as a whole pod: only its UID is decoded. Keys in a Pod are case-sensitive."""
 
     metadata: _Metadata | None = None
 
@@ -74,7 +74,7 @@ def _bound_nodes(by_node: Mapping[str, object], place: str) -> None:
 
 
 def _loose_victims(by_uid: Raw, whole: Raw) -> Victims | None:
-    """Victims with keys in any case, beside unknown ones, or with nulls; None without any.
+    """Decodes victims with nulls, unknown keys, or keys in any case. None if both forms are null.
 
     A null is Go's zero value: no victims, or a pod without a UID. Raises BadRequestError.
     """
@@ -111,16 +111,16 @@ def _loose(raw: Raw, place: str, is_by_uid: bool) -> MetaVictims:
     return MetaVictims([MetaPod(uid or "") for uid in uids], violations or 0)
 
 
-#: A preempt body: 150,000 candidates by UID, or 5,000 victims as whole pods.
+#: The most bytes of a preempt body: 150,000 candidates by UID, or 5,000 victims as whole pods.
 MAX_PREEMPTION_BYTES: Final = 32 * 2**20
 
-#: For each node of a run whether its victims are kept, as a byte that is not 0.
+#: Returns a byte for each node of a run: not 0 if the node's victims are kept.
 Keeps = Callable[[NameRun], bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class PreemptionArgs:
-    """ExtenderPreemptionArgs: a pod, and the pods that would be evicted; text is the pod's."""
+    """ExtenderPreemptionArgs: a pod, and the pods to evict for it. text: the pod's JSON."""
 
     pod: Pod
     victims: Victims
@@ -128,7 +128,7 @@ class PreemptionArgs:
 
 
 class _UsualArgs(Struct, forbid_unknown_fields=True, gc=False):
-    """With the keys that kube-scheduler writes, and no others."""
+    """ExtenderPreemptionArgs with exactly the keys that kube-scheduler writes."""
 
     Pod: Raw = bodies.NULL
     NodeNameToVictims: Raw = bodies.NULL
@@ -165,9 +165,9 @@ def decode_preemption_args(body: bytes) -> PreemptionArgs:
 
 
 def encode_kept(args: PreemptionArgs, keeps: Keeps | None) -> tuple[bodies.Chunks, int]:
-    """ExtenderPreemptionResult with the victims that are kept; the number of nodes asked.
+    """ExtenderPreemptionResult with the victims that are kept, and the number of candidate nodes.
 
-    Without keeps all are.
+    keeps: None keeps all victims.
     """
     victims = args.victims
     if keeps is not None:

@@ -1,9 +1,9 @@
 """The prioritize verb: keep nodes that serve rare RuntimeClasses free for those classes' pods.
 
 cost(node) = the number of distinct constraint sets (nodeSelector, tolerations, and the terms and
-conditions of annotations) among the RuntimeClasses that the node serves, the pod's own class's set
-left out. Distinct, because one installer may make 18 classes with one selector. A node's score is
-10 // (1 + its cost above the cheapest known node of the request); an unknown node scores 0.
+conditions of annotations) among the RuntimeClasses that the node serves, without the set of the
+pod's own class. Distinct, because one installer may create 18 classes with one selector. score =
+10 // (1 + cost - the lowest cost of a known node in the request). An unknown node scores 0.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from extender.verbs.bodies import Chunks
 #: extenderv1.MaxExtenderPriority.
 MAX_SCORE: Final = 10
 
-#: Different costs that are told apart; of more, the highest count as one.
+#: The most different costs that are distinguished. Beyond that, the highest costs count as one.
 _MAX_LEVELS: Final = 255
 
 
@@ -36,9 +36,9 @@ def _cost(served: frozenset[ConstraintKey], own: ConstraintKey | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The score of each node of the request: by_code[code of the node] is 0..MAX_SCORE.
+    """The score of each node of the request: by_code[code of the node], 0 to MAX_SCORE.
 
-    lowest and highest are those of the request.
+    lowest, highest: the lowest and the highest score in the request.
     """
 
     codes: bytes
@@ -48,7 +48,7 @@ class Scores:
 
     @classmethod
     def of(cls, codes: bytes, levels: Sequence[int]) -> Self:
-        """levels has the cost of each code, ascending; one code more is that of unknown nodes."""
+        """levels: the cost of each code, ascending. The code len(levels) is for unknown nodes."""
         present = [code for code in range(len(levels) + 1) if code in codes]
         least = levels[present[0]] if present and present[0] < len(levels) else 0
         scores = [MAX_SCORE // (1 + max(cost - least, 0)) for cost in levels]
@@ -62,7 +62,7 @@ class Scores:
 
     @property
     def above_lowest(self) -> bytes | None:
-        """Each node's score less the lowest score of the request; None where all are equal."""
+        """Each node's score minus the lowest score of the request. None if all are equal."""
         if self.lowest == self.highest:
             return None
         above = bytes(max(0, score - self.lowest) for score in self.by_code)
@@ -70,10 +70,10 @@ class Scores:
 
 
 class CostTable(NamedTuple):
-    """The costs of nodes to the pods of a class, by shape id; id 0 is the unknown node's.
+    """The costs of nodes to the pods of a class, by shape id. Id 0 is the unknown node.
 
-    levels are the different costs, ascending; codes has the index of each shape's cost in it. A
-    node whose handler is suspect scores as an unknown one: it stays last.
+    levels: the different costs, ascending. codes: the index in levels of each shape's cost. A node
+    where the class's handler is suspect counts as unknown, so it scores lowest.
     """
 
     costs: Sequence[int]
@@ -90,18 +90,18 @@ class CostTable(NamedTuple):
 
 
 class Preferences:
-    """The costs of nodes, worked out once per shape and set of RuntimeClasses; from any thread.
+    """The costs of nodes, computed once per shape and set of RuntimeClasses. Thread-safe.
 
-    Cost tables are added as pods ask for them, and dropped when shapes or RuntimeClasses change.
+    A cost table is cached when a pod needs it, until the shapes or the RuntimeClasses change.
     """
 
     def __init__(self, check: HandlerCheck) -> None:
         self._memo = ShapeMemo(check, ClassIndex.served_constraints, frozenset[ConstraintKey]())
-        #: The cost tables worked out so far for these shapes, by the pod's class.
+        #: The cost tables computed so far for these shapes, by the pod's class.
         self._costs: tuple[object, dict[RuntimeClass | None, CostTable]] = (None, {})
 
     def scores(self, own: RuntimeClass | None, snapshot: Snapshot, names: NameRun) -> Scores:
-        """Score nodes of the snapshot by name; own is the pod's RuntimeClass."""
+        """Score nodes of the snapshot by name. own: the pod's RuntimeClass."""
         table = self.cost_table(own, snapshot)
         codes = bytes(snapshot.table.nodes.translate(names, table.codes))
         return Scores.of(codes, table.levels)
@@ -109,7 +109,7 @@ class Preferences:
     def scores_of_nodes(
         self, own: RuntimeClass | None, snapshot: Snapshot, nodes: Sequence[Node]
     ) -> Scores:
-        """Score nodes as the request describes them, by the snapshot's RuntimeClasses."""
+        """Score whole Nodes of a request, by the snapshot's RuntimeClasses."""
         index = self._memo.of(snapshot).index
         key = constraint_key(own) if own else None
 
@@ -125,7 +125,7 @@ class Preferences:
         return Scores.of(table.codes[1:], table.levels)
 
     def served_classes(self, snapshot: Snapshot, shape_id: ShapeId) -> Sequence[str]:
-        """The names, in order, of the classes that a known node of the shape serves."""
+        """The sorted names of the classes that a known node of the shape serves."""
         index = self._memo.of(snapshot).index
         groups = index.served(snapshot.shapes[shape_id])
         return sorted(name for group in groups for name in group.names)
@@ -154,10 +154,10 @@ _SCORES: Final = tuple(b'","Score":%d}' % score + _NEXT_HOST for score in range(
 
 
 def encode_scores(names: NameRun, above: bytes | None) -> Chunks:
-    """HostPriorityList: a bare array of the hosts above the lowest score, in the order asked.
+    """HostPriorityList: a bare array of the hosts above the lowest score, in the request's order.
 
-    above has the difference for each name, None where all are equal. kube-scheduler adds the
-    scores it receives and nothing for the others (schedule_one.go, prioritizeNodes, v1.36.2).
+    above: each name's score above the lowest, None if all are equal. kube-scheduler adds the scores
+    that it receives, and nothing to other hosts (schedule_one.go, prioritizeNodes, v1.36.2).
     """
     if above is None:
         return [b"[]"]

@@ -1,4 +1,4 @@
-"""Everything that the routes use, and the look-up of a pod's RuntimeClass."""
+"""Everything that the routes use, and the lookup of a pod's RuntimeClass."""
 
 import asyncio
 import contextlib
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 
 class Turn:
-    """Held by the one thread that makes a page; several would slow the event loop."""
+    """A lock for the one thread that computes a page: several would slow the event loop."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
     def taken_by(self, app: "WSGIApplication") -> "WSGIApplication":
-        """The application, which answers one request at a time."""
+        """The application, limited to one request at a time."""
 
         def answer(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
             with self._lock:
@@ -59,11 +59,11 @@ class Turn:
             self._lock.acquire()
 
 
-#: Threads that wait for the API server, which is asked about ten classes at most at a time.
+#: The threads that wait for the API server, which is asked about at most ten classes at a time.
 _LOOKUP_THREADS: Final = 10
 
-#: (judged, tried_before=): snapshots newer than the one judged, as they come, until waiting is not
-#: worth it. tried_before: the pod was refused before, so an event made kube-scheduler try it again.
+#: (judged, tried_before=) yields snapshots newer than `judged` as they come, for a short time.
+#: tried_before: the pod was refused before, so an event made kube-scheduler try it again.
 NodeEvents = Callable[..., AsyncGenerator[Snapshot, None]]
 
 
@@ -71,14 +71,13 @@ NodeEvents = Callable[..., AsyncGenerator[Snapshot, None]]
 class Service:
     """Everything a route may use, made once by the server.
 
-    find_pod finds a pod by its namespace and name, with its affinity and overhead, find_node a node
-    with all its taints. read_pods reads a text that was pasted into a form: its pods by the names
-    of the objects that hold them, and warnings; it raises BadRequestError. known_pods returns the
-    NAMESPACE/NAME of each pod that is followed.
-    rules_of_namespace and kubernetes_version, which ask the API server, answer None where they are
-    not known, waiting_pods where pods are not followed. node_events is None with manifests. pages:
-    whether browsers get pages; pool_labels are the keys of --pool-label. origin and age: where the
-    state comes from, and the seconds since it was known to be new.
+    find_pod: a pod by namespace and name, with its affinity and overhead. find_node: a node with
+    all its taints. read_pods: the pods in a text pasted into a form, by the names of the objects
+    that contain them, and warnings; raises BadRequestError. known_pods: NAMESPACE/NAME of each pod
+    that is watched. rules_of_namespace and kubernetes_version ask the API server; None if unknown.
+    waiting_pods: None if pods are not watched. node_events: None with manifests. pages: browsers
+    get pages. pool_labels: the keys of --pool-label. origin: where the state comes from. age: the
+    seconds since the state was last known to be current.
     """
 
     source: SnapshotSource
@@ -124,7 +123,7 @@ class Service:
         return ThreadPoolExecutor(_LOOKUP_THREADS, "lookup")
 
     async def look_up(self, pod: Pod) -> tuple[RuntimeClass | None, Snapshot]:
-        """As resolve_waiting, but the event loop does not wait for the API server."""
+        """As resolve_waiting, but without blocking the event loop."""
         snapshot, name = self.source.snapshot, pod.runtime_class_name
         known = snapshot.runtime_classes.get(name)
         if snapshot.runtime_classes_synced and (known or not name):
@@ -135,9 +134,9 @@ class Service:
     def resolve_waiting(self, pod: Pod) -> tuple[RuntimeClass | None, Snapshot]:
         """The class that the pod names, and the snapshot to judge nodes by.
 
-        Waits for the API server where it has to be asked. A class that had to be looked up is only
-        in a newer snapshot, which also has the node labels that it asks for. Raises UndecidedError
-        while the classes are not synced.
+        If the snapshot lacks the class, waits for the API server. The class is then only in a newer
+        snapshot, which also has the node labels that the class asks for. Raises UndecidedError
+        while the classes are not synced, and if the API server does not answer.
         """
         snapshot = self.source.snapshot
         runtime_class = find_class(pod.runtime_class_name, snapshot, self.lookup)
