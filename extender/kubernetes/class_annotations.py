@@ -1,6 +1,7 @@
 """The annotations of a RuntimeClass that add to its fields, read once for each class.
 
-An annotation that can't be read becomes a fault: then no node passes (rules.node_checks).
+An annotation that can't be read becomes a fault. No node passes if an annotation other than
+`isolation` has a fault (rules.node_checks).
 """
 
 import re
@@ -23,10 +24,10 @@ ISOLATION: Final = "isolation"
 
 _ANNOTATIONS: Final = frozenset(f"{PREFIX}{n}" for n in (TERMS, CONDITIONS, UNSUPPORTED, ISOLATION))
 
-#: On a RuntimeClass: how well it keeps its pods apart; on a Pod: the least that it may get.
+#: On a RuntimeClass: its isolation level. On a Pod: the lowest level that the pod accepts.
 ISOLATION_ANNOTATION: Final = f"{PREFIX}{ISOLATION}"
 
-#: What a pod may use that not every runtime can give it; beside words such as `resource:NAME`.
+#: Pod features that not every runtime supports. Words such as `resource:NAME` name further ones.
 FEATURES: Final = (
     "hostNetwork",
     "hostPID",
@@ -55,7 +56,7 @@ VOLUME: Final = "volume:"
 #: From the weakest to the strongest.
 ISOLATION_LEVELS: Final = ("none", "sandbox", "vm", "confidential")
 
-#: Each requirement is asked of every node that changes: a thousand take 0.2 ms.
+#: The limit for each class: a changed node is tested against 1,000 requirements in 0.2 ms.
 MAX_REQUIREMENTS: Final = 1000
 
 #: The one field of a Node that kube-apiserver lets a Pod select by.
@@ -64,8 +65,8 @@ _NAME_FIELD: Final = "metadata.name"
 _NAME: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]{0,314}[A-Za-z0-9])?"
 _CONDITION: Final = re.compile(rf"({_NAME})(?:\s*=\s*({_NAME}))?")
 
-#: By the beginning of a word, what follows it. A container's capability is made upper case and
-#: given CAP_ (containerd 2.1.9, WithCapabilities); ALL stands for every one.
+#: The pattern of the text after each prefix. containerd converts a container's capability to upper
+#: case and adds CAP_ (2.1.9, WithCapabilities). ALL stands for every capability.
 _PREFIXES: Final = {RESOURCE: _NAME, CAPABILITY: "(?!CAP_)[A-Z][A-Z_]*", VOLUME: "[a-zA-Z]+"}
 _WORD: Final = re.compile("|".join(f"{prefix}(?:{name})" for prefix, name in _PREFIXES.items()))
 
@@ -88,7 +89,7 @@ class _Selector(Struct, rename="camel", forbid_unknown_fields=True):
 
 
 def rules_of(annotations: Mapping[str, str]) -> ClassRules | None:
-    """The rules in a class's annotations; None where it has no such annotation."""
+    """The rules in a class's annotations; None if it has none of these annotations."""
     if _ANNOTATIONS.isdisjoint(annotations):
         return None
     faults: list[tuple[str, str]] = []
@@ -112,7 +113,7 @@ def rules_of(annotations: Mapping[str, str]) -> ClassRules | None:
 
 
 def _terms(text: str) -> tuple[SelectorTerm, ...]:
-    """The list, by itself or under the key that it has in a Pod, as JSON or YAML."""
+    """Read a list of terms from JSON or YAML, bare or under nodeSelectorTerms as in a Pod."""
     documents = list(yaml_documents(text.encode("utf-8", "replace")))
     if len(documents) != 1:
         raise ValueError(f"expected one list of terms, got {len(documents)} documents")
@@ -144,7 +145,7 @@ def _requirements(raw: list[_Requirement] | None) -> tuple[SelectorRequirement, 
 
 
 def _entries(text: str) -> tuple[str, ...]:
-    """Each of a list once."""
+    """The entries of a comma-separated list, without duplicates."""
     return tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
 
 

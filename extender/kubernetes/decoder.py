@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class DecodeError(ValueError):
-    """The bytes are not JSON, or not of the type that is read; the message names the place."""
+    """The bytes are not JSON, or a field has the wrong type. The message names the field."""
 
 
-#: The words of YAML that stand for other values than text, by the type that they are read as.
+#: How YAML reads unquoted words that are not text, by the type of their value.
 _UNQUOTED: Final = {
     "bool": "YAML reads y, yes and on as true, n, no and off as false",
     "int": "YAML reads it as a number",
@@ -28,24 +28,24 @@ _UNQUOTED: Final = {
 
 
 def in_a_file(error: DecodeError) -> str:
-    """The error for the author of a file, who may have left out the quotes of a string."""
+    """The error's text, with the hint to quote a string that YAML has read as another type."""
     text = str(error)
     reading = _UNQUOTED.get(text.rpartition("expected `str`, got ")[2].strip("`"))
     return f"{text} (quote it: {reading})" if reading else text
 
 
-#: A field that is absent or null, in a struct that leaves it undecoded.
+#: The value of an undecoded field that is absent or null.
 NULL: Final = Raw(b"null")
 
 _DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
 
-#: Held while a decoder is made. msgspec stores a struct's description in the class before it is
-#: complete: a second thread that uses it then crashes the process (SIGSEGV in 0.19 to 0.22).
+#: Held while a decoder is created. msgspec stores a struct's type information in the class before
+#: it is complete. A second thread that uses it crashes the process (SIGSEGV in 0.19 to 0.22).
 _MAKING: Final = threading.Lock()
 
 
 def decode(raw: bytes | bytearray | memoryview | Raw, kind: type[T], place: str = "") -> T:
-    """Decode JSON into one of the Raw structs.
+    """Decode JSON into a value of type `kind`. place: its path, for the error.
 
     Raises DecodeError with a message such as "Pod.metadata.labels[...]: expected `str`, got `int`".
     """
@@ -65,12 +65,12 @@ def decode(raw: bytes | bytearray | memoryview | Raw, kind: type[T], place: str 
 
 
 def nullable(raw: bytes | Raw, kind: type[T], place: str = "") -> T | None:
-    """The same for a field that may be null or absent, which is None."""
+    """`decode` for a field that may be null or absent: the result is then None."""
     return None if bytes(raw) == b"null" else decode(raw, kind, place)
 
 
 def may_have(raw: Raw, word: bytes) -> bool:
-    """Whether JSON may have a key or value, faster than decoding; with an escape always."""
+    """Whether JSON may contain a key or value. Faster than decoding; any backslash means yes."""
     text = bytes(raw)
     return word in text or b"\\" in text
 
@@ -92,7 +92,7 @@ def strings(raw: StringMap) -> Mapping[str, str]:
 
 
 class ObjectMeta(Struct, rename="camel"):
-    """metadata of any object but a Node; the fields that most readers skip stay undecoded."""
+    """The metadata of any object but a Node. Fields that most readers skip stay undecoded."""
 
     name: str | None = None
     namespace: str | None = None
@@ -109,7 +109,7 @@ class ObjectMeta(Struct, rename="camel"):
         return strings(nullable(self.annotations, dict[str, str | None], f"{place}.annotations"))
 
     def created_at(self, place: str = "metadata") -> str:
-        """RFC 3339; "" where it is absent. Raises DecodeError."""
+        """The creation time in RFC 3339; "" if absent. Raises DecodeError."""
         return nullable(self.creation_timestamp, str, f"{place}.creationTimestamp") or ""
 
     def owners(self, place: str = "metadata") -> "list[Owner]":
@@ -132,7 +132,7 @@ class RawToleration(Struct):
 
 
 class RawTimedToleration(RawToleration, rename="camel", gc=False):
-    """With tolerationSeconds, which matching does not look at and merging does."""
+    """A toleration with tolerationSeconds, which matching ignores and merging needs."""
 
     toleration_seconds: int | None = None
 
@@ -164,7 +164,7 @@ def tolerations_of(raw: Sequence[RawToleration | None] | None) -> tuple[Tolerati
 
 
 def timed_tolerations_of(raw: Iterable[RawTimedToleration | None]) -> Iterator[Toleration]:
-    """Tolerations with their seconds, one by one: a pod may carry half a million."""
+    """Tolerations with their seconds. A generator, because a pod may have half a million."""
     for item in raw:
         each = item or _NO_TOLERATION
         yield tolerations_of((each,))[0]._replace(seconds=each.toleration_seconds)
@@ -178,9 +178,9 @@ def taints_of(raw: list[RawTaint | None] | None) -> tuple[Taint, ...]:
 
 
 def handlers_of(raw: list[RawHandler | None] | None) -> frozenset[Handler]:
-    """A node's status.runtimeHandlers as a set, since some runtimes report them in changing order.
+    """A node's status.runtimeHandlers as a set, since some runtimes report them in varying order.
 
-    Of several with one name the first is kept, which is the one that the kubelet uses
+    If several have the same name, the first one is kept, because the kubelet uses the first
     (HandlerSupportsUserNamespaces in pkg/kubelet/kubelet_getters.go, v1.36.2).
     """
     handlers: dict[str, Handler] = {}
@@ -192,11 +192,11 @@ def handlers_of(raw: list[RawHandler | None] | None) -> frozenset[Handler]:
     return frozenset(handlers.values())
 
 
-#: Amounts by resource, as they may be written.
+#: Quantities by resource, in all types that JSON allows for them.
 Quantities = dict[str, str | int | float | None]
 
 
 def quantities_of(raw: Quantities | None) -> Mapping[str, str]:
-    """Amounts by resource, as they were written, without the blanks around them."""
+    """Quantities by resource as text, without surrounding whitespace; "0" for null."""
     amounts = (raw or {}).items()
     return {name: "0" if value is None else str(value).strip() for name, value in amounts}

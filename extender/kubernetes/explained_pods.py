@@ -1,6 +1,6 @@
-"""Pods with all that explain, check and the webhook read of them.
+"""Decodes pods with all the fields that explain, check and the webhook need.
 
-Also the words of class_annotations.FEATURES for what a pod uses and not every runtime can give.
+Also lists the features that a pod uses, in the words of class_annotations.FEATURES.
 """
 
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ class _Affinity(Struct, rename="camel"):
 
 
 def explained_pod(raw: bytes | Raw, place: str = "Pod") -> Pod:
-    """Read a Pod, or a template. Raises DecodeError."""
+    """Decode a Pod or a pod template. Raises DecodeError."""
     read = decode(raw, RawPod, place)
     spec = read.spec or RawPodSpec()
     containers = containers_of(spec, place)
@@ -97,7 +97,10 @@ def _state_of(pod: RawPod, spec: RawPodSpec, place: str) -> PodState:
 
 
 def _declared_needs(spec: RawPodSpec, containers: Containers, place: str) -> Iterator[str]:
-    """As InferForScheduling of component-helpers/nodedeclaredfeatures/features, v0.37.1."""
+    """The features that the pod's node has to declare.
+
+    Upstream: component-helpers/nodedeclaredfeatures/features, InferForScheduling, v0.37.1.
+    """
     on_host = nullable(spec.host_network, bool, f"{place}.spec.hostNetwork")
     if on_host and spec.host_users is False:
         yield HOST_NETWORK_USERS
@@ -113,7 +116,7 @@ def _declared_needs(spec: RawPodSpec, containers: Containers, place: str) -> Ite
 
 
 def required_terms_of(affinity: Raw, place: str = "Pod") -> tuple[SelectorTerm, ...] | None:
-    """The terms of the required node affinity in spec.affinity; None where there is none."""
+    """The terms of the required node affinity in spec.affinity; None if there is none."""
     found = nullable(affinity, _Affinity, f"{place}.spec.affinity")
     required = found.node_affinity.required if found and found.node_affinity else None
     if required is None:
@@ -133,24 +136,24 @@ def _requirements_of(raw: list[RawRequirement | None] | None) -> tuple[SelectorR
     )
 
 
-#: The annotation that securityContext.appArmorProfile has replaced; older manifests still have it.
+#: The prefix of annotations in older manifests, replaced by securityContext.appArmorProfile.
 _APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _UNCONFINED: Final = ("unconfined", "Unconfined", "")
 
 _HOST_FIELDS: Final = {"host_network": "hostNetwork", "host_pid": "hostPID", "host_ipc": "hostIPC"}
 
-#: The features that are types of volumes, by the field of the volume.
+#: The features that stand for a type of volume, by the volume's field.
 _VOLUMES: Final = {"hostPath": "hostPath", "image": "imageVolumes"}
 
 
 def uses_in(raw: bytes | Raw) -> frozenset[str]:
-    """The words for all that a pod uses. Raises DecodeError."""
+    """The words for all features and resources that a pod uses. Raises DecodeError."""
     pod = decode(raw, RawPod, "Pod")
     return uses_of(pod, containers_of(pod.spec or RawPodSpec()))
 
 
 def uses_of(pod: RawPod, containers: Containers, place: str = "Pod") -> frozenset[str]:
-    """The same of a pod whose containers are read already. Raises DecodeError."""
+    """`uses_in` for a pod whose containers are decoded already. Raises DecodeError."""
     spec = pod.spec or RawPodSpec()
     annotations = (pod.metadata or NO_METADATA).read_annotations(f"{place}.metadata")
     return frozenset(
@@ -200,7 +203,7 @@ def _of_container(container: RawContainer) -> Iterator[str]:
 
 
 def _of_context(context: RawSecurityContext | None) -> Iterator[str]:
-    """Of a pod's or a container's."""
+    """The words for the security context of a pod or of a container."""
     if context is None:
         return
     if context.privileged:
@@ -221,7 +224,7 @@ def _of_context(context: RawSecurityContext | None) -> Iterator[str]:
 
 
 def _asked(resources: RawResources | None) -> Iterator[str]:
-    """The resources of which more than nothing is asked for."""
+    """The resources with a request or limit that is not zero."""
     for amounts in (resources.requests, resources.limits) if resources else ():
         yield from (name for name, amount in (amounts or {}).items() if _is_something(amount))
 

@@ -1,4 +1,4 @@
-"""The kinds of objects that are followed or listed, and their paths at the API server."""
+"""The kinds of objects that are watched or listed, and their paths at the API server."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """namespace: only the objects in it. short is kubectl's; version is of the group."""
+    """A kind, or its objects in one namespace. short: kubectl's name. version: the group's."""
 
     name: str
     group: str
@@ -33,19 +33,19 @@ NODES: Final = Kind("Node", "", "nodes", "no")
 PODS: Final = Kind("Pod", "", "pods", "po")
 RUNTIME_CLASSES: Final = Kind("RuntimeClass", "node.k8s.io", "runtimeclasses")
 
-#: Objects of autoscalers that tell what their nodes would be.
+#: Autoscalers' objects that describe the nodes they would add.
 NODE_POOLS: Final = Kind("NodePool", "karpenter.sh", "nodepools")
 NODE_TEMPLATES: Final = (
     NODE_POOLS,
     Kind("MachineDeployment", "cluster.x-k8s.io", "machinedeployments", version="v1beta1"),
 )
 
-#: Where the API server tells its version to whoever asks.
+#: The path of the API server's version, which every client may read.
 VERSION_PATH: Final = "/version"
 
 
 def pods_of(namespace: str) -> Kind:
-    """The pods of one namespace; of all if it is empty."""
+    """The pods of one namespace; of all namespaces if it is ""."""
     return replace(PODS, namespace=namespace)
 
 

@@ -1,4 +1,4 @@
-"""Syntax of names, labels and names of resources; lengths are in UTF-8 bytes.
+"""The syntax of object names, labels and resource names. Lengths are in UTF-8 bytes.
 
 Upstream: k8s.io/apimachinery v0.36.2, pkg/util/validation and pkg/api/validate/content.
 """
@@ -23,12 +23,12 @@ _PART_RULE: Final = (
 
 
 def byte_length(text: str) -> int:
-    """Length as Go counts it; half of a surrogate pair counts as the U+FFFD that Go reads."""
+    """The length as Go counts it. A lone surrogate counts 3 bytes, like the U+FFFD of Go."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
 def quoted(text: str) -> str:
-    """A text in an error, printable and short."""
+    """A text in quotes for an error message, printable and shortened."""
     return f'"{shown(text)}"'
 
 
@@ -70,7 +70,7 @@ def label_faults(labels: Mapping[str, str | None], field: str) -> Iterator[str]:
 
 
 def node_name_fault(name: str | None) -> str:
-    """What is wrong with the metadata.name of a Node or RuntimeClass: a DNS subdomain."""
+    """Why the name of a Node or RuntimeClass is no DNS subdomain; "" if it is one."""
     if not name:
         return "metadata.name: is missing"
     if _is_subdomain(name):
@@ -83,12 +83,12 @@ def node_name_fault(name: str | None) -> str:
 
 HUGE_PAGES_PREFIX: Final = "hugepages-"
 
-#: Without a domain only these, and huge pages, are resources of a container.
+#: The resources of a container that need no domain in their name, besides huge pages.
 _CONTAINER_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 def resource_name_fault(name: str) -> str:
-    """What is wrong with a resource of a container (pkg/apis/core/helper/helpers.go, v1.36.2)."""
+    """Why a container can't have a resource (pkg/apis/core/helper/helpers.go, v1.36.2), or ""."""
     if fault := label_key_fault(name):
         return fault
     if "/" not in name:
@@ -99,7 +99,7 @@ def resource_name_fault(name: str) -> str:
 
 
 def is_scalar_resource(name: str) -> bool:
-    """Whether kube-scheduler counts a resource beside cpu, memory and ephemeral-storage.
+    """Whether kube-scheduler counts this resource, besides cpu, memory and ephemeral-storage.
 
     Upstream: pkg/scheduler/util/utils.go IsScalarResourceName, v1.36.2.
     """
@@ -111,7 +111,7 @@ def is_scalar_resource(name: str) -> bool:
 
 
 def is_pod_resource(name: str) -> bool:
-    """Whether a pod as a whole may have a resource; any other in spec.resources means nothing.
+    """Whether a resource is supported at pod level. Others in spec.resources have no effect.
 
     Upstream: component-helpers/resource/helpers.go IsPodLevelResourcesSet, v1.36.2.
     """
@@ -123,7 +123,7 @@ def _is_native(name: str) -> bool:
 
 
 def is_extended_resource(name: str) -> bool:
-    """Whether a resource is none of Kubernetes' own; it has whole numbers only."""
+    """Whether a resource is not one of Kubernetes' own. Its amounts are whole numbers."""
     if _is_native(name) or name.startswith("requests."):
         return False
     return not label_key_fault(f"requests.{name}")

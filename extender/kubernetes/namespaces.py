@@ -1,6 +1,6 @@
 """The default, allowed and required RuntimeClasses that a Namespace names in its annotations.
 
-scheduler-config/policies says the same in CEL; tests/e2e/test_policies.py compares the two.
+scheduler-config/policies has the same rules in CEL; tests/e2e/test_policies.py compares the two.
 """
 
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from extender.model.reasons import listed, shown
 
 _PREFIX: Final = "runtimeclass-extender/"
 
-#: The name of the default class there, or NO_DEFAULT; on a Pod: NO_DEFAULT.
+#: On a Namespace: the name of its default class, or NO_DEFAULT. On a Pod: NO_DEFAULT.
 DEFAULT_ANNOTATION: Final = f"{_PREFIX}default-class"
-#: Names with commas between them, or ANY; nothing for none but the default runtime.
+#: Comma-separated class names, or ANY. If empty, only the default runtime is allowed.
 ALLOWED_ANNOTATION: Final = f"{_PREFIX}allowed-classes"
 #: "true": a pod must name a class.
 REQUIRED_ANNOTATION: Final = f"{_PREFIX}required"
@@ -22,19 +22,19 @@ REQUIRED_ANNOTATION: Final = f"{_PREFIX}required"
 ALLOWED_POLICY: Final = "runtimeclass-extender-allowed-classes"
 REQUIRED_POLICY: Final = "runtimeclass-extender-required-class"
 
-#: A label of a Namespace: the shipped webhook may be asked about its pods that name no class.
+#: A label of a Namespace: kube-apiserver calls the shipped webhook for its pods without a class.
 OPT_IN_LABEL: Final = DEFAULT_ANNOTATION
 OPTED_IN: Final = "enabled"
 
 NO_DEFAULT: Final = "false"
 ANY: Final = "*"
 
-#: The number of allowed names that a message lists; an annotation may hold thousands.
+#: A message lists at most this many allowed classes; an annotation may hold thousands.
 _NAMED: Final = 20
 
 
 class Violation(NamedTuple):
-    """The policy that refuses a pod, and its words."""
+    """The policy that refuses a pod, and its message."""
 
     policy: str
     text: str
@@ -42,9 +42,10 @@ class Violation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceRules:
-    """default: "" where the namespace names none, NO_DEFAULT where its pods get none.
+    """The rules in a Namespace's annotations.
 
-    allowed: None for any class. required_text: the text of the annotation.
+    default: "" if no default class is named, NO_DEFAULT if pods get none. allowed: None if every
+    class is allowed. required_text: the annotation's value.
     """
 
     namespace: str
@@ -66,18 +67,18 @@ class NamespaceRules:
         return self.default not in ("", NO_DEFAULT)
 
     def allows(self, runtime_class: str) -> bool:
-        """Whether pods may name this class; "" is the default runtime, which is always allowed."""
+        """Whether pods may name this class. "", the default runtime, is always allowed."""
         return not runtime_class or self.allowed is None or runtime_class in self.allowed
 
     def refusal(self, runtime_class: str) -> str:
-        """Why no pod of this class may be here, "" for one that may."""
+        """Why pods of this class are not allowed in the namespace; "" if they are."""
         violation = self.violation(runtime_class)
         return violation.text if violation else ""
 
     def violation(self, runtime_class: str, *, takes_default: bool = False) -> Violation | None:
-        """What a pod of this class breaks; "" is a pod that names none.
+        """The violation of a pod of this class, if any. runtime_class: "" for no class.
 
-        takes_default: such a pod is given the namespace's default class first.
+        takes_default: a pod without a class gets the namespace's default class first.
         """
         if not runtime_class and takes_default and self.names_default:
             runtime_class = self.default

@@ -1,4 +1,4 @@
-"""Nodes, one by one or by the thousand, from manifests, requests and the API server."""
+"""Decodes Nodes from manifests, requests and the API server."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -65,7 +65,7 @@ _NO_CONDITIONS: Final[frozenset[Condition]] = frozenset()
 
 
 class RawNode(Struct, gc=False):
-    """A Node with labels, taints and handlers as JSON, which is compared before it is decoded."""
+    """A Node whose labels, taints and handlers are still JSON, to be compared undecoded."""
 
     kind: str | None = None
     metadata: _NodeMetadata | None = None
@@ -83,17 +83,17 @@ class RawNode(Struct, gc=False):
 
 _CONDITIONS: Final = msgspec.json.Decoder(_Conditions | None)
 
-#: The label that stands in for status.nodeInfo.operatingSystem where that is empty. The kubelet
-#: goes by its own GOOS, which it reports (pkg/kubelet/nodestatus, v1.36.2).
+#: The label that is read if status.nodeInfo.operatingSystem is empty. The kubelet itself goes by
+#: its GOOS, which it reports in that field (pkg/kubelet/nodestatus, v1.36.2).
 _OS_LABEL: Final = "kubernetes.io/os"
 
 
-#: Taints and handlers remembered by their text, and the bytes up to which one is: taints carry the
-#: time they were added, so there is no end of different ones.
+#: The limits of each cache of a NodeReader: its entries, and the bytes of one entry. Taints contain
+#: the time when they were added, so the number of different texts has no limit.
 _MAX_TEXTS: Final = 1024
 _MAX_TEXT: Final = 4096
 
-#: The bytes of a condition that is remembered, beside its texts.
+#: The bytes of a cached condition, without its texts.
 _CONDITION_SIZE: Final = 64
 
 K = TypeVar("K")
@@ -101,7 +101,7 @@ T = TypeVar("T")
 
 
 def _known(known: dict[K, T], key: K, size: int, read: Callable[[], T]) -> T:
-    """What has been read of an equal text, else what is read now."""
+    """The cached value for a key. If there is none, read it, and cache it if it is small."""
     found = known.get(key)
     if found is None:
         found = read()
@@ -112,12 +112,12 @@ def _known(known: dict[K, T], key: K, size: int, read: Callable[[], T]) -> T:
     return found
 
 
-#: The operating system, the kubelet's version, and its features and declared features as JSON.
+#: A kubelet's cache key: operating system, version, features and declared features as JSON.
 _Told = tuple[str, str, bytes, bytes]
 
 
 class NodeReader:
-    """Decodes nodes; those with equal taints, handlers or kubelets mostly share one object."""
+    """Decodes nodes. Nodes with equal taints, handlers or kubelets mostly share the objects."""
 
     __slots__ = ("_amounts", "_conditions", "_handlers", "_kubelets", "_taints")
 
@@ -157,7 +157,7 @@ class NodeReader:
         )
 
     def parts_of(self, raw: RawNode) -> int:
-        """How many objects node_of will make of it at most, without those that are known already.
+        """The number of objects, at most, that node_of will create, without the cached ones.
 
         Two labels or declared features count as one object.
         """
@@ -170,7 +170,7 @@ class NodeReader:
         return halves // 2 + objects.count(b"{") + objects.count(b"null")
 
     def conditions(self, raw: Raw) -> frozenset[Condition]:
-        """Types and statuses of status.conditions; none where these can't be read."""
+        """The (type, status) pairs of status.conditions; empty if these can't be read."""
         try:
             read = _CONDITIONS.decode(raw) or ()
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -193,12 +193,12 @@ def _handlers_of(raw: bytes, place: str) -> frozenset[Handler]:
 
 
 def _kubelet_of(told: _Told, place: str) -> Kubelet:
-    """The parts of a kubelet that decide about pods; an unreadable version decides nothing."""
+    """The properties that make a kubelet reject pods. An unreadable version implies none."""
     features = nullable(told[2], _NodeFeatures, f"{place}.status.features")
     declared = nullable(told[3], list[str | None], f"{place}.status.declaredFeatures")
     system, version = told[0], version_of(told[1]) or (0, 0)
     has_strict_groups = features is not None and features.supplemental_groups_policy is True
-    # It reports features.userNamespaces, and its own gate is off by default.
+    # Such a kubelet reports features.userNamespaces, but its own gate is off by default.
     is_gated = is_on("RecursiveReadOnlyMounts", version) and not (
         system == WINDOWS or is_on("UserNamespacesSupport", version)
     )
@@ -211,6 +211,6 @@ def _kubelet_of(told: _Told, place: str) -> Kubelet:
 
 
 def is_ready(node: Node) -> bool:
-    """Whether the node is ready; without the condition, as nodes in manifests are, it counts so."""
+    """Whether the node is ready. Without the condition Ready, as in manifests, it is."""
     stated = {status for kind, status in node.conditions if kind == "Ready"}
     return not stated or "True" in stated

@@ -1,4 +1,4 @@
-"""Pods: one struct for all readers, and the parts that the verbs and lists of pods read of it."""
+"""Pods: the struct that all readers share, and the fields for the verbs and for lists of pods."""
 
 from typing import Final
 
@@ -31,7 +31,7 @@ class _SchedulingGroup(Struct, rename="camel"):
 
 
 class RawPodSpec(Struct, rename="camel"):
-    """The fields of type Raw are read by some readers only; a filter is not refused for them."""
+    """Only the readers that need a Raw field decode it, so its faults do not affect the others."""
 
     runtime_class_name: str | None = None
     node_selector: StringMap = None
@@ -60,7 +60,7 @@ class RawPodSpec(Struct, rename="camel"):
 
 
 class RawPod(Struct):
-    """A Pod, or the template of a workload."""
+    """A Pod, or the pod template of a workload."""
 
     kind: str | None = None
     metadata: ObjectMeta | None = None
@@ -108,7 +108,7 @@ def _features_of(spec: RawPodSpec, place: str) -> Features:
     return Features(isolated, read_only) if isolated or read_only else NO_FEATURES
 
 
-#: The label of a pod that its kubelet compares with its own operating system.
+#: The kubelet compares this label of a pod with its own operating system.
 _SYSTEM_LABEL: Final = "kubernetes.io/os"
 
 
@@ -131,7 +131,7 @@ def _kubelet_needs_of(metadata: ObjectMeta, spec: RawPodSpec, place: str) -> Kub
 
 
 def pod_of(raw: RawPod, place: str = "Pod") -> Pod:
-    """As the verbs see it. Raises DecodeError."""
+    """The pod with the fields that the verbs need. Raises DecodeError."""
     metadata, spec = raw.metadata or NO_METADATA, raw.spec or RawPodSpec()
     group = spec.scheduling_group.pod_group_name if spec.scheduling_group else None
     return Pod(
@@ -145,7 +145,7 @@ def pod_of(raw: RawPod, place: str = "Pod") -> Pod:
         _kubelet_needs_of(metadata, spec, place),
         f"{metadata.namespace or ''}/{group}" if group else "",
         None,
-        NOTHING,  # a call of its own would give the same
+        NOTHING,  # saves the call of the default factory
         PodState(node_name=spec.node_name) if spec.node_name else NEW,
     )
 
@@ -169,21 +169,21 @@ class RawPodStatus(Struct, rename="camel"):
 
     @property
     def scheduled_at(self) -> str:
-        """When the pod got its node; empty where it has none."""
+        """The time when the pod was bound; "" if it has no node."""
         found = self.condition("PodScheduled", "True")
         return (found and found.last_transition_time) or ""
 
     @property
     def unscheduled_message(self) -> str | None:
-        """The last message of kube-scheduler; None before it has tried, and with gates."""
+        """kube-scheduler's last message. None before its first attempt, and for a gated pod."""
         found = self.condition("PodScheduled", "False")
         return (found.message or "") if found and found.reason != "SchedulingGated" else None
 
     @property
     def starting_since(self) -> str | None:
-        """Since when a pod with a node has had no sandbox; None where it has one, or is unknown.
+        """Since when a bound pod has had no sandbox; None if it has one, or if unknown.
 
-        A pod that runs loses its sandbox when its node restarts; it has started before.
+        Also None for a running pod: its sandbox started before, and was lost in a node restart.
         """
         found = self.condition("PodReadyToStartContainers", "False")
         if found is None or self.is_finished or self.phase == "Running":
@@ -202,8 +202,8 @@ def pod_status(raw: RawPod, place: str = "Pod") -> RawPodStatus:
     return nullable(raw.status, RawPodStatus, f"{place}.status") or RawPodStatus()
 
 
-#: Words of a pod's event, and what they say that it waits for. Room comes first: a node that lacks
-#: it has passed the filters before (default_plugins.go, v1.36.2).
+#: Texts in kube-scheduler's message, and what the pod then waits for. Resources come first: a node
+#: that lacks resources has passed the earlier filters (default_plugins.go, v1.36.2).
 _WAITS: Final = (
     ("Insufficient ", Wait.RESOURCES),
     ("Too many pods", Wait.RESOURCES),
@@ -214,7 +214,7 @@ _WAITS: Final = (
 
 
 def _wait_of(message: str | None, affinity: Raw) -> Wait:
-    # Preemption, told last, repeats words of the filters.
+    # The end of the message, about preemption, repeats texts of the filters.
     told = (message or "").partition("preemption: ")[0]
     found = next((wait for words, wait in _WAITS if words in told), Wait.OTHER)
     own = found is Wait.SELECTOR and may_have(affinity, b"nodeAffinity")
@@ -222,7 +222,7 @@ def _wait_of(message: str | None, affinity: Raw) -> Wait:
 
 
 def placed_pod_of(raw: RawPod) -> PlacedPod:
-    """The pod as lists of pods see it. Raises DecodeError."""
+    """The pod with the fields that lists of pods need. Raises DecodeError."""
     metadata, spec = raw.metadata or NO_METADATA, raw.spec or RawPodSpec()
     status = pod_status(raw)
     return PlacedPod(

@@ -42,7 +42,7 @@ class _Capabilities(Struct):
 
 
 class RawSecurityContext(Struct, rename="camel"):
-    """Of a pod or of a container; a field means the same in both."""
+    """The securityContext of a pod or of a container; a field means the same in both."""
 
     privileged: bool | None = None
     proc_mount: str | None = None
@@ -55,8 +55,6 @@ class RawSecurityContext(Struct, rename="camel"):
 
 
 class RawContainer(Struct, rename="camel"):
-    """A container of any kind."""
-
     resources: RawResources | None = None
     restart_policy: str | None = None
     restart_policy_rules: list[_Rule | None] | None = None
@@ -68,7 +66,7 @@ class RawContainer(Struct, rename="camel"):
 
 
 class Containers(NamedTuple):
-    """The containers of a pod by kind; one that is null is empty."""
+    """The containers of a pod by kind. A container that is null becomes an empty one."""
 
     regular: list[RawContainer]
     init: list[RawContainer]
@@ -93,12 +91,12 @@ def containers_of(spec: RawPodSpec, place: str = "Pod") -> Containers:
 
 
 def amounts_of(raw: Mapping[str, str | int | float | None] | None, place: str) -> Amounts:
-    """Amounts by resource in billionths. Raises DecodeError for what is no quantity."""
+    """Amounts by resource in billionths. Raises DecodeError for an invalid quantity."""
     return {name: _billionths(value, f"{place}[{name}]") for name, value in (raw or {}).items()}
 
 
 def allocatable_of(raw: bytes) -> Amounts:
-    """A node's status.allocatable, of its JSON. Raises DecodeError."""
+    """The amounts in the JSON of a node's status.allocatable. Raises DecodeError."""
     place = "status.allocatable"
     return amounts_of(nullable(raw, Quantities, place), place)
 
@@ -115,8 +113,8 @@ def _billionths(value: str | int | float | None, place: str) -> int:
 def resources_of(spec: RawPodSpec, containers: Containers, place: str = "Pod") -> PodResources:
     """The pod's amounts, with the requests that kube-apiserver would add. Raises DecodeError.
 
-    A missing request takes the value of the container's limit, or of the pod's where no container
-    asks for the resource; a pod's huge pages take that of its limit in any case
+    A container's missing request defaults to its limit. The pod's own missing request defaults to
+    the pod's limit if no container asks for the resource; for huge pages in any case
     (pkg/apis/core/v1/defaults.go, SetDefaults_Pod, v1.36.2).
     """
     place = f"{place}.spec"
@@ -155,7 +153,7 @@ def _requests(containers: list[RawContainer], place: str) -> Iterator[Amounts]:
 
 
 class PodLoad(NamedTuple):
-    """The part of a node that a pod takes; is_bound: the pod is not only nominated."""
+    """The resources that a pod takes on a node. is_bound: it is bound, not just nominated."""
 
     namespace: str
     name: str
@@ -166,7 +164,7 @@ class PodLoad(NamedTuple):
 
 
 def load_of(pod: RawPod) -> PodLoad | None:
-    """None for a pod that takes no room of any node. Raises DecodeError."""
+    """The load of a pod; None if it takes no resources on any node. Raises DecodeError."""
     metadata, spec, status = pod.metadata or NO_METADATA, pod.spec or RawPodSpec(), pod_status(pod)
     node = spec.node_name or status.nominated_node_name
     if not node or status.is_finished:
@@ -182,7 +180,7 @@ def load_of(pod: RawPod) -> PodLoad | None:
 
 
 def load_of_pod(pod: Pod) -> PodLoad | None:
-    """The same of a pod that is read already."""
+    """`load_of` for a decoded pod; None also if its resources were not decoded."""
     state = pod.state
     node = state.node_name or state.nominated_node
     if not node or state.is_finished or pod.resources is None:

@@ -1,4 +1,4 @@
-"""RuntimeClasses, read and judged, and the Namespaces that choose a default one."""
+"""Decodes and validates RuntimeClasses, and decodes the Namespaces that name a default class."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -73,14 +73,14 @@ def runtime_class_of(raw: RawRuntimeClass) -> RuntimeClass:
 
 
 def namespace_of(raw: RawNamespace) -> tuple[str, Namespace]:
-    """(name, namespace)."""
+    """(name, namespace). Raises DecodeError."""
     metadata = raw.metadata or ObjectMeta()
     namespace = Namespace(metadata.read_annotations(), strings(metadata.labels))
     return metadata.name or "", namespace
 
 
 def runtimeclass_fault(raw: RawRuntimeClass) -> str:
-    """The first reason why kube-apiserver would not take a RuntimeClass, "" without any.
+    """The first reason why kube-apiserver would reject a RuntimeClass; "" if it is valid.
 
     Upstream: pkg/apis/node/validation/validation.go, v1.36.2.
     """

@@ -1,7 +1,7 @@
-"""Whether a pod has its sandbox, as its kubelet tells it, and whether it may be itself why not.
+"""Whether the kubelet reports a pod's sandbox, and if not, whether the pod itself may be the cause.
 
 The condition PodReadyToStartContainers is False until the volumes are mounted and the sandbox has
-its network (pkg/kubelet/kubelet_pods.go, v1.36.2); kubelets have it since 1.29.
+its network (pkg/kubelet/kubelet_pods.go, v1.36.2). Kubelets set it since 1.29.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class _Spec(Struct, rename="camel"):
 
 
 class StartingPod(Struct):
-    """Of a Pod what is looked at in each: of some that have no sandbox more is decoded."""
+    """The fields decoded of every Pod. More fields are decoded for Pods without a sandbox."""
 
     kind: str | None = None
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
@@ -39,9 +39,9 @@ class StartingPod(Struct):
 
 
 def sandbox_of(pod: StartingPod, raw: Raw) -> Sandbox | None:
-    """None for a pod without a node, and for one that ends without ever having had a sandbox.
+    """The state of a pod's sandbox. raw: the pod's JSON. Raises DecodeError.
 
-    raw: the pod's JSON. Raises DecodeError.
+    None if the pod has no node, and if it failed or is being deleted before it had a sandbox.
     """
     metadata, status = pod.metadata, pod.status
     if not pod.spec.node_name:
@@ -66,18 +66,18 @@ def sandbox_of(pod: StartingPod, raw: Raw) -> Sandbox | None:
 
 
 def seconds_of(text: str | None) -> float | None:
-    """RFC 3339 as seconds; None for what is no time."""
+    """An RFC 3339 time in seconds since 1970; None if the text is not a time."""
     try:
         return datetime.fromisoformat(text).timestamp() if text else None
     except (ValueError, OverflowError):
         return None
 
 
-# A pod whose author may be why it has no sandbox says nothing about its node. What is listed below
-# is what is known to be harmless; all else counts as the pod's own.
+# If the pod itself may be why it has no sandbox, it says nothing about its node. Resources,
+# annotations and volumes count as a cause unless they are known to be harmless.
 
-#: Features (class_annotations.FEATURES) that the kubelet or the runtime looks at before or while
-#: it makes the sandbox.
+#: Features (class_annotations.FEATURES) that may be the cause: the kubelet or the runtime handles
+#: them before or while it creates the sandbox.
 _FEATURES: Final = frozenset(
     {
         *("hostNetwork", "hostPID", "hostIPC", "hostPorts", "sysctls", "seLinux", "privileged"),
@@ -85,12 +85,12 @@ _FEATURES: Final = frozenset(
     }
 )
 
-#: Resources that only the scheduler and cgroups look at. Others are devices or huge pages.
+#: Harmless resources: only the scheduler and cgroups use them. Others are devices or huge pages.
 _RESOURCES: Final = frozenset(
     f"{RESOURCE}{each}" for each in ("cpu", "memory", "ephemeral-storage")
 )
 
-#: Annotations of which no container runtime or network plugin makes anything, by their prefixes.
+#: The prefixes of harmless annotations: no container runtime or network plugin uses them.
 _ANNOTATIONS: Final = (
     *("kubectl.kubernetes.io/", "kubernetes.io/config.", "kubernetes.io/change-cause"),
     *("kubernetes.io/description", "kubernetes.io/limit-ranger", "scheduler.alpha.kubernetes.io/"),
@@ -99,10 +99,10 @@ _ANNOTATIONS: Final = (
     *("meta.helm.sh/", "argocd.argoproj.io/", "openshift.io/scc", "security.openshift.io/"),
 )
 
-#: In billionths. Below them the cgroup that the author chose is too small to start a sandbox in.
+#: In billionths. With lower limits the pod's cgroup is too small to start a sandbox in.
 _LEAST: Final = {"memory": 64 * 2**20 * 10**9, "cpu": 10**9 // 10}
 
-#: The ConfigMaps that the cluster itself keeps in each namespace, for the service account token.
+#: The ConfigMaps that the cluster creates in each namespace, for the service account token.
 _KEPT: Final = ("kube-root-ca.crt", "openshift-service-ca.crt")
 
 
@@ -126,7 +126,7 @@ def _own_fault(raw: Raw) -> bool:
 
 
 def _limits(containers: Containers) -> Iterator[tuple[str, int]]:
-    """The pod's limits: the kubelet sets one where each container has one."""
+    """The limits of the pod's cgroup. The kubelet sets one if every container has one."""
     limits = (each.resources.limits if each.resources else None for each in containers.regular)
     amounts = [amounts_of(each, "Pod.spec.containers") for each in limits]
     for name in _LEAST:
@@ -135,7 +135,7 @@ def _limits(containers: Containers) -> Iterator[tuple[str, int]]:
 
 
 def _is_there(kind: str, source: Any) -> bool:
-    """Whether a source of a volume needs nothing that may be missing."""
+    """Whether a volume's source depends on nothing that may be missing."""
     found = source if isinstance(source, dict) else {}
     if kind == "emptyDir":
         return found.get("medium") in (None, "", "Memory")

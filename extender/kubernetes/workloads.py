@@ -1,4 +1,4 @@
-"""Workloads: the kinds that make pods of a template, and the pod that an object makes."""
+"""Workloads: the kinds that create pods from a template, and the pod that an object creates."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from extender.model.using_objects import Workload
 
 DAEMON_SET: Final = "DaemonSet"
 
-#: The kinds that make pods of a template.
+#: The kinds that create pods from a template.
 WORKLOADS: Final = (
     Kind("CronJob", "batch", "cronjobs", "cj"),
     Kind(DAEMON_SET, "apps", "daemonsets", "ds"),
@@ -31,13 +31,13 @@ WORKLOADS: Final = (
     Kind("StatefulSet", "apps", "statefulsets", "sts"),
 )
 
-#: It has a template, and makes no pods by itself.
+#: A kind that has a template, but creates no pods by itself.
 POD_TEMPLATE: Final = Kind("PodTemplate", "", "podtemplates")
 
-#: The kinds whose objects have a template or are pods, by name.
+#: The kinds of objects that are a pod or have a pod template, by name.
 KINDS: Final = {each.name: each for each in (PODS, *WORKLOADS, POD_TEMPLATE)}
 
-#: The path of the pod in an object of each kind.
+#: By kind, the path of the pod or the pod template in an object.
 TEMPLATE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(KINDS, ("spec", "template")),
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
@@ -47,11 +47,11 @@ TEMPLATE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def has_template(kind: str, group: str) -> bool:
-    """Whether an object is of a kind with a template; group is that of its apiVersion."""
+    """Whether objects of a kind have a template. group: the API group in their apiVersion."""
     return kind != PODS.name and kind in KINDS and KINDS[kind].group == group
 
 
-#: The tolerations that the DaemonSet controller adds to every pod, and to those with hostNetwork
+#: The tolerations that the DaemonSet controller adds to every pod, and to pods with hostNetwork
 #: (pkg/controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations, v1.36.2).
 _DAEMON_TOLERATIONS: Final = tuple(
     Toleration(f"node.kubernetes.io/{key}", "Exists", "", effect)
@@ -70,7 +70,7 @@ _ON_HOST_NETWORK: Final = Toleration(
 
 
 def with_daemon_tolerations(pod: Pod) -> Pod:
-    """The pod of explained_pod with the tolerations that the DaemonSet controller adds."""
+    """A pod from explained_pod with the tolerations that the DaemonSet controller adds."""
     on_host = (_ON_HOST_NETWORK,) if "hostNetwork" in (pod.uses or ()) else ()
     missing = [each for each in (*_DAEMON_TOLERATIONS, *on_host) if each not in pod.tolerations]
     return replace(pod, tolerations=(*pod.tolerations, *missing))
@@ -87,7 +87,7 @@ class _Replicas(Struct):
 
 
 def template_of(document: Raw, kind: str) -> Raw:
-    """The template of a workload, null where there is none. Raises DecodeError."""
+    """The template of a workload, NULL if it has none. Raises DecodeError."""
     found, place = document, ""
     for step in TEMPLATE_PATHS[kind]:
         fields = nullable(found, dict[str, Raw], place) or {}
@@ -96,7 +96,7 @@ def template_of(document: Raw, kind: str) -> Raw:
 
 
 def template_pod_of(document: Raw, kind: str) -> Pod:
-    """The pod that the workload makes, by its own name and namespace. Raises DecodeError."""
+    """The pod that a workload creates, under its name and namespace. Raises DecodeError."""
     metadata = decode(document, RawWorkload).metadata or NO_METADATA
     template, place = template_of(document, kind), ".".join(TEMPLATE_PATHS[kind])
     if template == NULL:
@@ -138,7 +138,7 @@ def _is_past(kind: str, workload: RawWorkload, metadata: ObjectMeta) -> bool:
     return False
 
 
-#: Where a finding is: keys and indices within the object.
+#: The path of a finding: keys and indices within the object.
 Place = tuple[str | int, ...]
 
 Found = tuple[Finding, Place]
@@ -146,10 +146,10 @@ Found = tuple[Finding, Place]
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The pod of an object: `pod` has metadata and spec, and stands at `place` of the object.
+    """The pod or pod template in an object: `pod` has metadata and spec, `place` is its path.
 
-    namespace is the object's, or the one that it will be created in. exempt: the rules of its
-    namespace do not apply to it (admission.defaults).
+    namespace: the object's own, or the one in which it will be created. exempt: the rules of the
+    namespace do not apply to the object (admission.defaults).
     """
 
     kind: str
@@ -167,7 +167,7 @@ class Template:
         return (*self.place, "spec", *path)
 
     def asking(self, resource: str) -> Place:
-        """The largest request for a resource, all readable; else the list of containers."""
+        """The path of the largest request (all must be readable), else of the containers."""
         most, found = -1, self.spec("containers")
         for place, container in self._containers():
             resources = container.get("resources") or {}
@@ -181,7 +181,7 @@ class Template:
         return found
 
     def read_only_mount(self) -> Place:
-        """The first mount that is to be read-only all the way down."""
+        """The path of the first recursively read-only mount, else of the containers."""
         for place, container in self._containers():
             for index, mount in enumerate(container.get("volumeMounts") or ()):
                 if isinstance(mount, dict) and mount.get("recursiveReadOnly") == "Enabled":
@@ -196,7 +196,7 @@ class Template:
                     yield self.spec(field, index), each
 
 
-#: Names that are meant for runtimeClassName, in small letters and without - and _.
+#: Misspellings of runtimeClassName, in lower case and without - and _.
 _NEAR_MISSES: Final = frozenset(
     {
         *("runtimeclassname", "runtimeclassnames", "runtimeclass", "runtimeclasses"),
@@ -206,10 +206,10 @@ _NEAR_MISSES: Final = frozenset(
 
 
 def ignored_class(plain: dict[str, Any], kind: str) -> Iterator[Found]:
-    """Fields of an object that look meant for runtimeClassName, where its pods name no class.
+    """The fields that look meant for runtimeClassName in an object whose pods name no class.
 
-    A near miss of the name, or the name in another place, from the whole object down to its pods'
-    containers. kind is one of KINDS.
+    Such a field has a misspelt name or stands in the wrong place, anywhere from the top of the
+    object down to its containers. kind: one of KINDS.
     """
     spec = (*TEMPLATE_PATHS[kind], "spec")
     around: list[tuple[Place, Any]] = []

@@ -1,11 +1,11 @@
-"""YAML → values of JSON, and values → YAML.
+"""Converts YAML to the values of JSON, and values to YAML.
 
-PyYAML's composer takes a kilobyte a word, and a few lines of aliases can expand to more than any
-memory holds. Here the elements of a List become JSON one by one, and aliases are bounded.
+PyYAML's composer needs a kilobyte per scalar, and a few lines of aliases can expand to more than
+fits into memory. So the items of a List become JSON one by one, and the size of aliases is limited.
 
-Words are read as kubectl reads them (sigs.k8s.io/yaml v1.6.0, resolve.go of go.yaml.in/yaml/v2
-v2.4.3): `y` is true, `0o14` is 12, times and words with an unknown tag are text, `<<` merges where
-it stands, and of two equal keys the last one counts.
+Scalars are read as kubectl reads them (sigs.k8s.io/yaml v1.6.0, resolve.go of go.yaml.in/yaml/v2
+v2.4.3): `y` is true, `0o14` is 12, timestamps and scalars with an unknown tag are text, `<<` merges
+at its own position, and the last of several equal keys wins.
 """
 
 import math
@@ -17,7 +17,7 @@ import msgspec
 import yaml
 from msgspec import Raw
 
-#: Characters, as JSON, for which all aliases of one text may stand: 16,384 objects of 1 KiB.
+#: The limit for all alias values of a text, in characters of JSON: 16,384 objects of 1 KiB.
 MAX_ALIASED_SIZE: Final = 2**24
 
 _PARSER: Final[Any] = yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader
@@ -40,16 +40,16 @@ _OCTAL: Final = re.compile(r"\A([-+]?)0(?=[0-9])")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
 _TAG: Final = "tag:yaml.org,2002:"
-#: A word with another tag is text.
+#: A scalar with any other tag is text.
 _TYPES: Final = frozenset(f"{_TAG}{name}" for name in ("bool", "float", "int", "null"))
 
 
 class YamlError(ValueError):
-    """The text is no YAML, or its aliases expand to too much; one line."""
+    """The text is not YAML, or its aliases expand to too much. The message is one line."""
 
 
 def yaml_documents(text: bytes, *, pack_items: bool = False) -> Iterator[object]:
-    """Raises YamlError. With pack_items, each object in a document's list `items` is a Raw."""
+    """The documents. pack_items: objects in a document's list `items` are Raw. Raises YamlError."""
     try:
         yield from _Builder(text, pack_items=pack_items).documents()
     except yaml.MarkedYAMLError as error:
@@ -67,7 +67,7 @@ def yaml_documents(text: bytes, *, pack_items: bool = False) -> Iterator[object]
 
 
 def _hint(text: bytes) -> str:
-    """The advice for a chart's template, which has actions of Go's text/template."""
+    """A hint if the text is a chart's template: it then has actions of Go's text/template."""
     is_template = re.search(rb"\{\{.*?\}\}", text)
     return "; a template must be rendered first (helm template)" if is_template else ""
 
@@ -77,7 +77,7 @@ def _place(mark: Any) -> str:
 
 
 def plain_word(text: str) -> Any:
-    """The value of a word without quotes."""
+    """The value of a scalar without quotes."""
     if text in _NAMED:
         return _NAMED[text]
     if text[0] not in _NUMBER_STARTS:
@@ -89,7 +89,7 @@ def plain_word(text: str) -> Any:
             return whole
     if not _FLOAT.fullmatch(digits) or math.isinf(real := float(digits)):
         return text
-    # Go writes 1e3 as 1000, which is an integer to whoever reads it.
+    # Go writes 1e3 as 1000, which is then read as an integer.
     return int(real) if real.is_integer() and abs(real) < 2**53 else real
 
 
@@ -97,7 +97,7 @@ class _Builder:
     def __init__(self, text: bytes, *, pack_items: bool) -> None:
         self._events = yaml.parse(text, Loader=_PARSER)
         self._pack_items = pack_items
-        #: Values by anchor, and the sizes of those that an alias has named.
+        #: The values by anchor, and the JSON sizes of the values that aliases have used.
         self._anchors: dict[str, Any] = {}
         self._sizes: dict[str, int] = {}
         self._aliased = 0
@@ -151,7 +151,7 @@ class _Builder:
             yield Raw(msgspec.json.encode(value)) if type(value) is dict else value
 
     def _key(self, event: Any) -> str:
-        """A key is text, however it may be read as a value."""
+        """A key, which is text even if the same scalar is a number or boolean as a value."""
         key = event.value if type(event) is yaml.ScalarEvent else self._value(event)
         if not isinstance(key, str):
             raise _error(event, "invalid YAML: a key is neither text nor a number")
@@ -186,13 +186,13 @@ def _error(event: Any, text: str) -> YamlError:
 
 
 class YamlDumper(_DUMPER):  # type: ignore[misc]  # the base is chosen when the program starts
-    """Quotes words that Kubernetes would take for numbers or booleans; writes no aliases."""
+    """Quotes text that Kubernetes would read as a number or boolean. Writes no aliases."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
-        # PyYAML quotes the words of its own YAML 1.1; y, 1e3 and 0o14 are none there.
+        # PyYAML alone does not quote y, 1e3 and 0o14, which its own YAML 1.1 reads as text.
         style = None if plain_word(text) == text else '"'
         if "\n" in text:
             style = "|"
@@ -204,7 +204,7 @@ YamlDumper.add_representer(str, YamlDumper.represent_text)
 
 
 def yaml_text(value: object) -> str:
-    """A value in YAML's block style, in its own order, without folded lines."""
+    """A value in YAML's block style, with its keys in their order, without folded lines."""
     text: str = yaml.dump(
         value,
         Dumper=YamlDumper,
