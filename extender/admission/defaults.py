@@ -1,10 +1,10 @@
-"""The RuntimeClass of pods that name none, the mark of pods that name one, and policies' subjects.
+"""The default class of pods without a RuntimeClass, the mark of pods with one, policies' subjects.
 
-The mark tells kube-scheduler which pods to ask the extender about: a pod that names a RuntimeClass
-asks for one of an extended resource that no node has. Pods that lack what managedResources name are
-never asked about (pkg/scheduler/extender.go, IsInterested), ignoredByScheduler keeps the mark
-out of NodeResourcesFit (pkg/scheduler/scheduler.go, buildExtenders), and the kubelet drops the
-request (pkg/kubelet/lifecycle/predicate.go, removeMissingExtendedResources). All of v1.36.2.
+The mark tells kube-scheduler which pods to ask the extender about: a pod with a RuntimeClass
+requests 1 of an extended resource that no node has. kube-scheduler does not ask about pods without
+a resource in managedResources (pkg/scheduler/extender.go, IsInterested). ignoredByScheduler hides
+the mark from NodeResourcesFit (pkg/scheduler/scheduler.go, buildExtenders). The kubelet drops the
+request (pkg/kubelet/lifecycle/predicate.go, removeMissingExtendedResources). All in v1.36.2.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,12 +20,12 @@ from extender.kubernetes.pods import NO_METADATA, RawPodStatus
 from extender.kubernetes.workloads import RawWorkload, template_of
 from extender.model.objects import MARK, RuntimeClass
 
-#: How much of the mark a pod requests and is limited to: extended resources are whole numbers.
+#: The mark's amount in a pod's requests and limits. Extended resources are whole numbers.
 AMOUNT: Final = "1"
 
 
 def mark(pod: ReviewedPod) -> list[Operation]:
-    """The operations that mark the pod; empty where it is marked or bound. Raises DecodeError."""
+    """The operations that mark the pod; empty if it is marked or bound. Raises DecodeError."""
     container = None if pod.has_node else pod.first_container()
     if container is None:
         return []
@@ -42,7 +42,7 @@ def mark(pod: ReviewedPod) -> list[Operation]:
     return operations
 
 
-#: On a RuntimeClass: the default of the cluster.
+#: On a RuntimeClass: "true" for the default class of the cluster.
 IS_DEFAULT_ANNOTATION: Final = "runtimeclass-extender/is-default-class"
 
 
@@ -51,12 +51,13 @@ def is_default(runtime_class: RuntimeClass) -> bool:
 
 
 def cluster_default(runtime_classes: Iterable[RuntimeClass]) -> tuple[str, Sequence[str]] | None:
-    """The newest marked class, of equally old ones the first by name; and warnings of several.
+    """The default class, and a warning if several are annotated; None if there is none.
 
-    As with StorageClasses (pkg/volume/util/storageclass.go, v1.36.2).
+    The newest class wins; of equally old classes the first by name. Kubernetes does the same for
+    StorageClasses (pkg/volume/util/storageclass.go, v1.36.2).
     """
     marked = sorted(filter(is_default, runtime_classes), key=lambda each: each.name)
-    # RFC 3339 in UTC without fractions compares as text.
+    # RFC 3339 times in UTC without fractions can be compared as text.
     marked.sort(key=lambda each: each.creation_timestamp, reverse=True)
     if not marked:
         return None
@@ -75,14 +76,14 @@ def takes_default(pod: ReviewedPod) -> bool:
     )
 
 
-#: Namespaces that no policy looks at, whatever they are annotated with.
+#: Namespaces that every policy skips, whatever their annotations.
 EXEMPT_NAMESPACES: Final = frozenset({"kube-system"})
 
 
 class Subject(NamedTuple):
-    """A pod, or a workload for the pods of its template, as a namespace's policies judge it.
+    """What a namespace's policies check of a pod, or of a workload's template.
 
-    runtime_class: "" where it names none. takes_default: then it is given a default class.
+    runtime_class: "" if none is named. takes_default: whether a default class is then assigned.
     """
 
     kind: str
@@ -93,7 +94,7 @@ class Subject(NamedTuple):
 
 
 def subject_of(raw: Raw, kind: str) -> Subject | None:
-    """None for what no policy looks at, such as what a controller made. Raises DecodeError."""
+    """None if policies skip the object, such as a Deployment's ReplicaSet. Raises DecodeError."""
     found = decode(raw, RawWorkload, kind)
     metadata = found.metadata or NO_METADATA
     namespace = metadata.namespace or "default"

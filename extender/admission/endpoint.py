@@ -1,7 +1,7 @@
-"""The reviews that kube-apiserver asks for: decode → decide → encode; bytes in, bytes out.
+"""Answers the reviews of kube-apiserver: decode → decide → encode; bytes in, bytes out.
 
-A body that is no AdmissionReview is a 400. A readable review is always answered with a 200 and its
-uid, whatever it contains.
+A body that is not an AdmissionReview gets a 400. A readable review always gets a 200 with its uid,
+whatever it contains.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from extender.verbs.metrics import Metrics
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 
-#: The number of values in a review: two Pods, as in an update, and what surrounds them.
+#: The limit of JSON values in a review: two Pods, as in an update, and the fields around them.
 MAX_REVIEW_VALUES: Final = 2 * MAX_POD_VALUES + 10_000
 
 
@@ -76,13 +76,13 @@ def encode_answer(uid: str, answer: Answer) -> bytes:
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: A request to kube-apiserver is 3 MiB at most; a review may hold the new and the old object.
+#: A request to kube-apiserver has at most 3 MiB; a review may contain the new and the old object.
 DEFAULT_MAX_REVIEW_BYTES: Final = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookService:
-    """Everything a route of the webhook may use, made once by the server."""
+    """Everything that the webhook's routes use. The server creates it once."""
 
     reviewer: Reviewer
     metrics: Metrics
@@ -91,7 +91,7 @@ class WebhookService:
 
 
 class ReviewVerb:
-    """POST /mutate or /validate, in a thread: a review may wait for the API server."""
+    """POST /mutate or /validate. It runs in a thread, as a review may wait for the API server."""
 
     def __init__(
         self, reviewer: Reviewer, operation: Operation, metrics: Metrics, threads: int
@@ -114,7 +114,7 @@ class ReviewVerb:
         asked = decode_review(joined(pieces))
         answer = self._reviewer.review(self._operation, asked)
         if answer.code != HTTPStatus.OK:
-            # The author of the pod sees the message of a refusal; the log is for the operator.
+            # The pod's author sees the message of a refusal; the log is for the operator.
             level = logging.WARNING if answer.outcome is Outcome.ERROR else logging.DEBUG
             told = {"namespace": asked.namespace, "uid": asked.uid, "cause": answer.message}
             extra = {name: shown(text or "") for name, text in told.items()}

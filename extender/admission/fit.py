@@ -23,18 +23,18 @@ from extender.rules.pools import nodes_of
 from extender.rules.resource_fit import amounts_in_billionths
 from extender.rules.snapshot import Snapshot
 
-#: The operating system of what names none.
+#: The operating system of a pod or class that names none.
 LINUX: Final = "linux"
 
-#: The level of a class that states none.
+#: The isolation level of a class that declares none.
 _LEAST: Final = ISOLATION_LEVELS[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One class: on how many nodes the pod passes with it, or why it does not fit.
+    """A class, and the number of nodes on which the pod passes with it, or why it does not fit.
 
-    other_system: of its nodes, where that is not the pod's.
+    other_system: the operating system of the class's nodes if it is not the pod's, else "".
     """
 
     runtime_class: RuntimeClass
@@ -57,9 +57,8 @@ def fit(
 ) -> Sequence[Fit]:
     """The classes that fit, by most nodes, least overhead and name; then the others by name.
 
-    Of those that fit the classes of another operating system come last.
-
-    rules: of the pod's namespace, None where they are not known. isolation: a level, "" for any.
+    Classes that fit but are for another operating system come after the other classes that fit.
+    rules: of the pod's namespace, None if unknown. isolation: the lowest level, "" for any.
     """
     classes = snapshot.runtime_classes
     bare = _without_class(pod, classes.get(pod.runtime_class_name))
@@ -99,14 +98,14 @@ def _judge(
 
 
 def _system_of(pod: Pod) -> str:
-    """A pod that names none is taken for one of Linux, as the images of most are."""
+    """The pod's operating system. Linux if it names none, because most images are for Linux."""
     needs = pod.kubelet_needs
     said = (needs.system or needs.system_label) if needs else None
     return said or pod.node_selector.get(OS_LABEL, LINUX)
 
 
 def as_admitted(pod: Pod, runtime_class: RuntimeClass) -> Pod:
-    """The pod as admission makes it; a conflict stays one. Raises TooManyTermsError."""
+    """The pod as admission would change it. A label conflict remains. Raises TooManyTermsError."""
     own, of_class = pod.tolerations, tuple(map(untimed, runtime_class.tolerations))
     both = (*own, *of_class)
     terms = joined_terms(pod.node_affinity, runtime_class.rules)
@@ -125,7 +124,7 @@ def as_admitted(pod: Pod, runtime_class: RuntimeClass) -> Pod:
 
 
 def _without_class(pod: Pod, runtime_class: RuntimeClass | None) -> Pod:
-    """The pod without what its class has merged into it, if it has all of that."""
+    """The pod without class and overhead, and without the class's scheduling if all is there."""
     if runtime_class is None:
         return replace(pod, runtime_class_name="")
     given = {normal(each) for each in runtime_class.tolerations}
@@ -148,10 +147,10 @@ def _rank(each: Fit) -> tuple[bool, bool, int, int, int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A class that was given to a pod that names none.
+    """The class that admission assigns to a pod that names none.
 
-    origin: the object that gives it. refusal: why the pod can't have it; "" where it can.
-    by_default: the pod has not asked for a class.
+    origin: the annotation that assigns it. refusal: why the pod can't have it; "" if it can.
+    by_default: false if the pod asked for an isolation level.
     """
 
     name: str
@@ -161,18 +160,18 @@ class Given:
     by_default: bool = True
 
 
-#: The extender's defaults, since the webhook has no flags for matching.
+#: The extender's default flags, since the webhook has no flags for matching.
 _POLICY: Final = Policy()
 
-#: About two seconds for a pod; kube-apiserver waits ten.
+#: In comparisons: about two seconds for a pod. kube-apiserver waits ten.
 MAX_FIT_EFFORT: Final = 2_000_000
 
-#: The number of classes that a message names of those that do not fit.
+#: A message names at most this many classes that do not fit.
 _TOLD: Final = 8
 
 
 def asked_isolation(pod: ReviewedPod) -> str | None:
-    """The value of a pod's annotation; None for a pod that names a class, or asks for nothing."""
+    """The level that a pod asks for by annotation; None if it has no annotation, or a class."""
     annotations = pod.annotations()
     named = not pod.has_spec or pod.runtime_class_name is not None
     if named or MIRROR_ANNOTATION in annotations or ISOLATION_ANNOTATION not in annotations:
@@ -183,7 +182,7 @@ def asked_isolation(pod: ReviewedPod) -> str | None:
 def fitted_class(
     pod: ReviewedPod, level: str, snapshot: Snapshot, rules: NamespaceRules | None
 ) -> Given:
-    """The best class of an isolation for a pod that names none, or why there is none."""
+    """The best class with at least this isolation level for a pod, or why there is none."""
     origin = f"annotation {ISOLATION_ANNOTATION} of the pod"
 
     def refused(text: str) -> Given:

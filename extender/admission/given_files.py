@@ -24,7 +24,7 @@ from extender.model.objects import Namespace
 
 
 def file_flags(help: str) -> list[click.Parameter]:
-    """Of -f, and of the further files that a shell makes of `-f *.yaml`."""
+    """-f, -R, and an argument for the further files into which a shell expands `-f *.yaml`."""
     return [
         flag(
             "-f, --filename FILE", f"{help}; - is stdin; takes several, repeatable", multiple=True
@@ -35,7 +35,7 @@ def file_flags(help: str) -> list[click.Parameter]:
 
 
 def read_given(names: Sequence[str], *, recursive: bool) -> list[GivenFile]:
-    """Raises UsageError, also where no file has an object."""
+    """The objects of the named files. Raises UsageError, also if no file has an object."""
     if names.count(input_files.STDIN) > 1:
         raise UsageError("-f -: standard input can be read once only")
     found = (file for name in names for file in _files(name, recursive))
@@ -71,7 +71,7 @@ def _files(name: str, recursive: bool) -> list[str]:
     return found
 
 
-#: The kinds in a file that its own workloads are judged by.
+#: The kinds of objects in a file by which its workloads are judged, with their API groups.
 SURROUNDINGS: Final = {"RuntimeClass": "node.k8s.io", "Node": "", "Namespace": ""}
 
 
@@ -79,7 +79,7 @@ SURROUNDINGS: Final = {"RuntimeClass": "node.k8s.io", "Node": "", "Namespace": "
 class Surroundings:
     """The cluster, and the namespace of objects that name none.
 
-    rules: of the namespaces; of each none where they are not asked for or may not be listed.
+    rules: of each namespace; empty if they are not asked for, or if listing them is forbidden.
     """
 
     state: ClusterState
@@ -88,7 +88,7 @@ class Surroundings:
 
 
 def brought_by(files: Iterable[GivenFile]) -> Manifests:
-    """The classes, nodes and namespaces of files. Raises UsageError."""
+    """The classes, nodes and namespaces in the files. Raises UsageError."""
     brought = Manifests()
     for file in files:
         try:
@@ -108,7 +108,7 @@ def surroundings_of(
     nodes: bool = True,
     rules: bool = True,
 ) -> Surroundings:
-    """The cluster with what the files bring, or that alone without one. Raises UsageError."""
+    """The cluster with the files' objects, or these alone without a cluster. Raises UsageError."""
     brought = brought_by(files)
     if (brought.runtime_classes or brought.nodes) and not has_cluster(flags):
         state = state_of(brought)
@@ -129,7 +129,7 @@ def surroundings_of(
 
 
 def template_in(each: FileObject, namespace: str) -> Template | None:
-    """The pod an object makes, if any; namespace: where it names none. Raises DecodeError."""
+    """The pod of an object, if any. namespace: if it names none itself. Raises DecodeError."""
     kind = KINDS.get(each.kind)
     if kind is None or each.group != kind.group:
         return None
@@ -144,12 +144,12 @@ def template_in(each: FileObject, namespace: str) -> Template | None:
     name = str(metadata.get("name") or metadata.get("generateName") or "")
     own = str(metadata.get("namespace") or namespace)
     if path:
-        decode(each.raw, RawWorkload)  # its own metadata
+        decode(each.raw, RawWorkload)  # raises DecodeError for the object's own metadata
     exempt = subject_of(each.raw, each.kind) is None or own in EXEMPT_NAMESPACES
     return Template(each.kind, own, name, path, pod, exempt)
 
 
 def unreadable(file: GivenFile, each: FileObject, error: DecodeError) -> UsageError:
-    """What is wrong with an object, after its line in the file."""
+    """The error for an object that can't be read, with its file and line."""
     line = file.lines([(each, ())])[each.document, each.place]
     return UsageError(f"{file.name}:{line}: {each.kind}: {in_a_file(error).lstrip('.')}")

@@ -1,6 +1,6 @@
-"""Changes of a pod as JSON Patch (RFC 6902), small, and correct for null and absent fields.
+"""Changes to a pod as a small JSON Patch (RFC 6902), correct for null and absent fields too.
 
-"add" to a member of an object replaces what is there, null included, so that it is right whether
+The operation "add" replaces the value of an existing field, null included. So it is correct whether
 the field is absent, null or empty.
 """
 
@@ -13,13 +13,13 @@ from msgspec import Raw
 from extender.model.objects import SelectorRequirement, SelectorTerm
 from extender.model.pod_needs import Toleration, fields_of
 
-#: The last key of a path that stands for the place behind a list.
+#: As the last key of a path: the end of a list.
 APPEND: Final = "-"
 
 Json = dict[str, Any]
 Path = tuple[str, ...]
 
-#: "add": the path within the pod, and the value there.
+#: An "add" operation: the path within the pod, and the new value.
 Operation = tuple[Path, object]
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -37,7 +37,7 @@ def _pointer(path: Path) -> str:
 
 
 def apply(document: Json, operations: Sequence[Operation]) -> None:
-    """Change a pod as kube-apiserver does with the patch."""
+    """Change a pod in place, as kube-apiserver does with the patch."""
     for (*above, last), value in operations:
         found: Any = document
         for key in above:
@@ -52,7 +52,7 @@ def apply(document: Json, operations: Sequence[Operation]) -> None:
 def added_labels(
     own: Mapping[str, str] | None, wanted: Iterable[tuple[str, str]]
 ) -> list[Operation]:
-    """What a pod's nodeSelector lacks; own is None where it has none."""
+    """The operations that add wanted labels to a nodeSelector. own: None if the pod has none."""
     path = ("spec", "nodeSelector")
     lacking = {key: value for key, value in wanted if key not in (own or {})}
     if own is None:
@@ -63,7 +63,7 @@ def added_labels(
 def merged_tolerations(
     own: Sequence[Raw], of_class: Sequence[Toleration], stay: Sequence[int]
 ) -> list[Operation]:
-    """stay: the indexes, in both lists together, of those that the pod is to have."""
+    """The operations that keep `stay`: indexes in the pod's tolerations followed by the class's."""
     path, count = ("spec", "tolerations"), len(own)
     kept = [own[place] for place in stay if place < count]
     added = [fields_of(of_class[place - count]) for place in stay if place >= count]
@@ -75,9 +75,9 @@ def merged_tolerations(
 def required_terms(
     there: tuple[Mapping[str, Raw], Mapping[str, Raw]], terms: Iterable[SelectorTerm]
 ) -> Operation:
-    """The affinity is made as far as it is not there; what else stands in it is left alone.
+    """The operation for the required node affinity. Other fields of the affinity are kept.
 
-    there: the fields of the pod's affinity and of its nodeAffinity.
+    there: the existing fields of the pod's affinity and of its nodeAffinity.
     """
     required: object = {"nodeSelectorTerms": list(map(_term, terms))}
     path = ["spec", "affinity", "nodeAffinity", REQUIRED]

@@ -1,6 +1,6 @@
-"""What admission changes in a pod for its RuntimeClass, and which pods it refuses.
+"""The changes that admission makes to a pod for its RuntimeClass, and the pods that it refuses.
 
-Beyond the plugin, what annotations of the class add: terms, and what its pods can't use.
+Unlike the in-tree plugin it also merges the class's annotation node-selector-terms.
 
 Upstream: plugin/pkg/admission/runtimeclass/admission.go, v1.36.2: setOverhead, setScheduling and
 validateOverhead, in this order and with its texts.
@@ -40,7 +40,7 @@ _EQUAL: Final = "Equal"
 
 
 def covers(one: Toleration, other: Toleration) -> bool:
-    """Whether `one` tolerates whatever `other` tolerates, for at least as long, as Go sees it.
+    """Whether `one` tolerates all that `other` tolerates, for at least as long, by upstream's rule.
 
     Upstream: pkg/util/tolerations/tolerations.go, v1.36.2.
     """
@@ -58,21 +58,21 @@ def covers(one: Toleration, other: Toleration) -> bool:
 
 
 def _reach(toleration: Toleration) -> float:
-    """For how long it tolerates NoExecute; 0 where that does not matter."""
+    """The seconds for which a toleration tolerates NoExecute; 0 if it has another effect."""
     if toleration.effect != NO_EXECUTE:
         return 0
     return math.inf if toleration.seconds is None else toleration.seconds
 
 
-#: Of more tolerations those of the pod all stay: each is compared with each.
+#: With more tolerations than this, all of the pod's are kept uncompared: comparing is quadratic.
 MAX_COMPARED: Final = 1_000
 
 
 def surviving(of_pod: Sequence[Toleration], of_class: Sequence[Toleration]) -> list[int]:
-    """The indexes, in the pod's list followed by the class's, of the tolerations that stay.
+    """The indexes of the tolerations to keep, in the pod's list followed by the class's.
 
-    A toleration is dropped when a later one that is not equal to it covers it, or an earlier one
-    that stays.
+    A toleration is dropped if an earlier one that is kept covers it, or a later one that is not
+    equal to it.
     """
     both = [*of_pod, *of_class]
     first = 0 if len(both) <= MAX_COMPARED else len(of_pod)
@@ -86,8 +86,8 @@ def surviving(of_pod: Sequence[Toleration], of_class: Sequence[Toleration]) -> l
     return kept
 
 
-#: The limits of a joined pod: its requirements, and the characters of their keys and values. A Pod
-#: in etcd can't hold as many, since etcd takes 1.5 MiB a request.
+#: The limits of a pod's joined terms: requirements, and characters of their keys and values. No Pod
+#: in etcd can have that many, since etcd limits a request to 1.5 MiB.
 MAX_REQUIREMENTS: Final = 10_000
 MAX_CHARACTERS: Final = 2**21
 
@@ -98,13 +98,13 @@ _NOTHING: Final = SelectorTerm()
 
 
 class TooManyTermsError(ValueError):
-    """The pod's terms joined with the class's come to more than a Pod can hold."""
+    """The pod's terms joined with the class's are too many for a Pod."""
 
 
 def joined_terms(of_pod: Terms | None, rules: ClassRules | None) -> Terms | None:
-    """The terms that a pod is to have, None where it may keep its own. Raises TooManyTermsError.
+    """The pod's terms joined with the class's; None to keep the pod's. Raises TooManyTermsError.
 
-    of_pod is None for a pod without required node affinity.
+    of_pod: None for a pod without required node affinity.
     """
     if rules is None or rules.terms is None:
         return None
@@ -136,9 +136,9 @@ def joined_terms(of_pod: Terms | None, rules: ClassRules | None) -> Terms | None
 def _with_class(
     term: SelectorTerm, of_class: Sequence[SelectorTerm], required: Sequence[Set[NodeRequirement]]
 ) -> Iterator[SelectorTerm]:
-    """The terms that replace one of the pod's; required: what each of the class's requires."""
+    """The terms that replace a term of the pod. required: the requirements of the class's terms."""
     own = frozenset(requirements_in(term))
-    # An empty term matches no node; joined with another it would match some.
+    # An empty term matches no node. Joined with a term of the class it would match some.
     if _is_empty(term) or any(each <= own for each in required):
         yield term
         return
@@ -161,7 +161,7 @@ def _is_empty(term: SelectorTerm) -> bool:
     return not (term.match_expressions or term.match_fields)
 
 
-#: How the plugin's refusals begin.
+#: The beginning of the plugin's refusals.
 REJECTED: Final = "pod rejected: "
 
 _OVERHEAD_DIFFERS: Final = f"{REJECTED}Pod's Overhead doesn't match RuntimeClass's defined Overhead"
@@ -171,7 +171,7 @@ _OVERHEAD_ALONE: Final = (
 
 
 class Merge(StrEnum):
-    """TOLERATIONS leaves the nodeSelector to the filter, so that events name the RuntimeClass."""
+    """TOLERATIONS: only the filter handles the nodeSelector, so that events name the class."""
 
     ALL = "all"
     TOLERATIONS = "tolerations"
@@ -179,7 +179,7 @@ class Merge(StrEnum):
 
 def not_found(name: str) -> str:
     if not name:
-        # The plugin looks it up at the API server, which says so.
+        # The text of the API server, where the plugin looks up the class.
         return "resource name may not be empty"
     return f'{REJECTED}RuntimeClass "{shown(name)}" not found'
 
@@ -232,7 +232,7 @@ def _scheduling(
 
 
 def validate(pod: ReviewedPod, runtime_class: RuntimeClass | None) -> str:
-    """Why a pod is refused for its overhead, "" where it is let in. Raises DecodeError."""
+    """Why a pod is refused for its overhead; "" if it is not. Raises DecodeError."""
     overhead = pod.overhead()
     if runtime_class is not None and runtime_class.has_overhead:
         equal = same_amounts(overhead or {}, runtime_class.overhead)

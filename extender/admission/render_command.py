@@ -1,4 +1,4 @@
-"""render: the objects of files with their pods as admission would make them."""
+"""render: prints the objects of files with their pods as admission would change them."""
 
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from extender.model.reasons import printable
 
 
 def _render(program: str, flags: Flags) -> int:
-    """Exit code 1 where admission would refuse a pod. Raises UsageError."""
+    """Exit code 1 if admission would refuse a pod. Raises UsageError."""
     program = f"{program} render"
     names = [*flags.filename, *flags.more]
     if not names:
@@ -60,7 +60,7 @@ def _render(program: str, flags: Flags) -> int:
 def _rendered(
     file: GivenFile, reviewer: Reviewer, namespace: str
 ) -> tuple[list[Json], list[str], bool]:
-    """Documents as admitted, texts about them, and whether one is refused. Raises UsageError."""
+    """The changed documents, messages, and whether a pod is refused. Raises UsageError."""
     documents = file.plain_documents()
     told: list[tuple[FileObject, FieldPath, str]] = []
     refuses = False
@@ -69,7 +69,7 @@ def _rendered(
             template = template_in(each, namespace)
             if template is None:
                 continue
-            # check -f and explain refuse what this does.
+            # Rejects an unreadable pod, as check -f and explain do.
             explained_pod(msgspec.json.encode(template.pod), ".".join(map(str, template.place)))
             admission, pod = reviewer.admitted(template.pod, template.namespace)
         except DecodeError as error:
@@ -94,7 +94,7 @@ def _rendered(
 
 
 def _list(documents: list[Json]) -> Json:
-    """As kubectl has it; Lists among the documents are no objects of their own."""
+    """One List of all objects, as kubectl prints it. Lists among the documents are flattened."""
     items: list[Any] = []
     for each in documents:
         inside = each.get("items") if each.get("kind") == "List" else None
@@ -103,7 +103,7 @@ def _list(documents: list[Json]) -> Json:
 
 
 def merging_flags() -> list[Flag]:
-    """Of render and of the webhook."""
+    """The flags that render and the webhook share."""
     return [
         choice(
             "--merge",

@@ -1,6 +1,6 @@
 """The webhook's decision: the changes to a pod that is created, or why it is refused.
 
-check -f and render decide about the pods of files in the same way.
+check -f and render use it for the pods in files.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -46,7 +46,7 @@ class AdmissionRequest(Struct, rename="camel"):
 
     @property
     def creates_pod(self) -> bool:
-        """Whether the in-tree plugin handles the request: CREATE of pods, of no subresource."""
+        """Whether the in-tree plugin handles the request: CREATE of a pod, not a subresource."""
         kind, resource = self.kind, self.resource
         return (
             self.operation == "CREATE"
@@ -62,25 +62,25 @@ class AdmissionRequest(Struct, rename="camel"):
         return self.operation == "UPDATE" and not self.sub_resource and is_class
 
 
-#: A pod that bypassed the mutating webhook is admitted all the same.
+#: The warning about a pod that bypassed the mutating webhook. The pod is still admitted.
 _UNMARKED: Final = (
     f"the pod has a RuntimeClass and its first container does not ask for {MARK}: kube-scheduler"
     " does not ask the RuntimeClass extender about it"
 )
 
-#: The rules of a Namespace by its name. Raises UndecidedError while they are not known.
+#: Looks up the rules of a Namespace by its name. Raises UndecidedError until they are synced.
 RulesOfNamespaces = Callable[[str], NamespaceRules]
 
 
 class Operation(StrEnum):
-    """The operation of a review; also the label of the metrics."""
+    """The operation of a review; also a label of the metrics."""
 
     MUTATE = "mutate"
     VALIDATE = "validate"
 
 
 class Outcome(StrEnum):
-    """How a review ended; the label of the metric."""
+    """How a review ended; also a label of the metric."""
 
     ALLOWED = "allowed"
     PATCHED = "patched"
@@ -111,8 +111,8 @@ class Answer:
 class Admission:
     """The result of mutating a pod: the operations, or why it is refused.
 
-    runtime_class: of the name that the pod has or was given; None where there is no such class, or
-    no name.
+    name: the class that the pod names or was given. runtime_class: None if there is no name, no
+    such class, or if the given class is refused.
     """
 
     name: str | None = None
@@ -124,14 +124,13 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Reviewer:
-    """Decides reviews. Used by all request threads at once.
+    """Decides reviews. All request threads use it at the same time.
 
-    namespace_rules is None where pods without a class stay without one.
-    marks_pods: pods with a class are marked (admission.defaults). fits: a pod that asks for an
-    isolation by annotation gets the best class of it, for which the source must have nodes.
-    gives_default: pods that ask for nothing get the default class of their namespace, and with
-    gives_cluster_default that of the cluster where the namespace says nothing.
-    warns_of_impact: the warnings about a RuntimeClass that is updated.
+    namespace_rules: None if pods get no default class. marks_pods: pods with a class are marked
+    (admission.defaults). fits: a pod that asks for an isolation level by annotation gets the best
+    class with at least that level, which needs nodes in the source. gives_default: other pods
+    without a class get their namespace's default class. gives_cluster_default: they get the
+    cluster's if the namespace names none. warns_of_impact: warnings about a RuntimeClass's update.
     """
 
     source: SnapshotSource
@@ -182,7 +181,7 @@ class Reviewer:
         return Answer(Outcome.PATCHED, patch=encoded, warnings=warnings)
 
     def admit(self, pod: ReviewedPod, namespace: str) -> Admission:
-        """Raises DecodeError and UndecidedError."""
+        """The result of mutating a pod. Raises DecodeError and UndecidedError."""
         name, given = pod.runtime_class_name, None
         if name is None:
             given = self._fitted_class(pod, namespace)
@@ -191,7 +190,7 @@ class Reviewer:
             if given is None:
                 return Admission()
             name = given.name
-        # If the pod can't have the class, there is no need to look it up.
+        # A class that the pod can't have need not be looked up.
         runtime_class = None if given and given.refusal else self._runtime_class(name)
         refusal, operations = "", list[PatchOperation]()
         if given is not None and given.refusal:
@@ -211,7 +210,7 @@ class Reviewer:
         return Admission(name, given, runtime_class, operations, refusal)
 
     def admitted(self, pod: Json, namespace: str) -> tuple[Admission, Json]:
-        """The pod as it is stored; the same object if unchanged or refused. Raises DecodeError."""
+        """The changed pod; the same object if unchanged or refused. Raises DecodeError."""
         admission = self.admit(ReviewedPod(_raw(pod)), namespace)
         if admission.refusal:
             return admission, pod
@@ -223,13 +222,13 @@ class Reviewer:
         return (replace(admission, refusal=refusal), pod) if refusal else (admission, admitted)
 
     def _denial(self, pod: ReviewedPod, runtime_class: RuntimeClass) -> str:
-        """Why --unsupported deny refuses a pod, "" where it does not."""
+        """Why --unsupported deny refuses a pod; "" if it does not."""
         denies = self.unsupported is Unsupported.DENY
         texts = "; ".join(self._unsupported(pod, runtime_class)) if denies else ""
         return f"{REJECTED}{texts}" if texts else ""
 
     def _unsupported(self, pod: ReviewedPod, runtime_class: RuntimeClass | None) -> tuple[str, ...]:
-        """What the pod uses and the class says that its pods can't, a text each."""
+        """A text for each feature that the pod uses and the class does not support."""
         if runtime_class is None or runtime_class.rules is None:
             return ()
         about = f'RuntimeClass "{runtime_class.name}"'
@@ -256,11 +255,11 @@ class Reviewer:
         return Answer(Outcome.ALLOWED, warnings=warnings)
 
     def _runtime_class(self, name: str) -> RuntimeClass | None:
-        """None when there is no such class. Raises UndecidedError."""
+        """The class of a name; None if there is no such class. Raises UndecidedError."""
         return find_class(name, self.source.snapshot, self.lookup)
 
     def _fitted_class(self, pod: ReviewedPod, namespace: str) -> Given | None:
-        """Raises UndecidedError. Looks at every node, which takes long."""
+        """The class for a pod's isolation level. Slow: checks all nodes. Raises UndecidedError."""
         level = asked_isolation(pod) if self.fits else None
         if level is None:
             return None
@@ -271,7 +270,7 @@ class Reviewer:
         return fitted_class(pod, level, snapshot, rules)
 
     def _default_class(self, pod: ReviewedPod, namespace: str) -> Given | None:
-        """The class given to a pod that names none. Raises UndecidedError."""
+        """The default class for a pod that names none. Raises UndecidedError."""
         if self.namespace_rules is None or not takes_default(pod):
             return None
         rules = self.namespace_rules(namespace)

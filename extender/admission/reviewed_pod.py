@@ -1,4 +1,4 @@
-"""The pod of a review, decoded piece by piece: for a pod without RuntimeClass little is needed."""
+"""The pod of a review, decoded on demand: a pod without a RuntimeClass needs few fields."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -47,7 +47,7 @@ class FirstContainer(Struct):
 
 
 class ReviewedPod:
-    """A pod as admission sees it; every method raises DecodeError for a field of a wrong type."""
+    """The pod for admission. Every method raises DecodeError for a field of a wrong type."""
 
     def __init__(self, raw: Raw) -> None:
         whole = decode(raw, _Pod, "Pod")
@@ -55,13 +55,13 @@ class ReviewedPod:
         self._metadata = whole.metadata or NO_METADATA
         self._spec = whole.spec or _Spec()
         self.has_spec = whole.spec is not None
-        #: None when the pod names no class; "" is a name, which no class has.
+        #: None if the pod names no class. "" counts as a name, but no class has it.
         self.runtime_class_name = self._spec.runtime_class_name
-        #: Whether it is bound already, as a mirror pod is.
+        #: Whether the pod is bound already, as a mirror pod is.
         self.has_node = bool(self._spec.node_name)
 
     def overhead(self) -> Mapping[str, str] | None:
-        """The quantities by resource, each one readable; None where the pod has no overhead."""
+        """The pod's overhead by resource, with valid quantities only; None if it has none."""
         place = "Pod.spec.overhead"
         raw = nullable(self._spec.overhead, Quantities, place)
         if raw is None:
@@ -76,7 +76,7 @@ class ReviewedPod:
         return overhead
 
     def node_selector(self) -> Mapping[str, str] | None:
-        """None where the pod has none; {} is one."""
+        """The nodeSelector; None if the pod has none, {} if it is empty."""
         raw = self._spec.node_selector
         return None if raw is None else strings(raw)
 
@@ -87,11 +87,11 @@ class ReviewedPod:
         return None if raw is None else [*timed_tolerations_of(raw)]
 
     def toleration_items(self) -> list[Raw]:
-        """The tolerations byte for byte as they came, in the same order."""
+        """The undecoded JSON of each toleration, in their order."""
         return nullable(self._spec.tolerations, list[Raw], "Pod.spec.tolerations") or []
 
     def spreads_hard_by_node_affinity(self) -> bool:
-        """Whether a topology spread that may keep the pod Pending looks at its nodeSelector."""
+        """Whether a topology spread with DoNotSchedule depends on the pod's nodeSelector."""
         place = "Pod.spec.topologySpreadConstraints"
         raw = nullable(self._spec.topology_spread_constraints, list[_Constraint | None], place)
         return any(
@@ -101,18 +101,18 @@ class ReviewedPod:
         )
 
     def affinity(self) -> tuple[Mapping[str, Raw], Mapping[str, Raw]]:
-        """The fields of its affinity and of its nodeAffinity; none where one of them is absent."""
+        """The fields of the pod's affinity and of its nodeAffinity; {} if one is absent."""
         place = "Pod.spec.affinity"
         affinity = nullable(self._spec.affinity, dict[str, Raw], place) or {}
         of_nodes = affinity.get("nodeAffinity", NULL)
         return affinity, nullable(of_nodes, dict[str, Raw], f"{place}.nodeAffinity") or {}
 
     def required_terms(self) -> tuple[SelectorTerm, ...] | None:
-        """Of its required node affinity; None where it has none."""
+        """The terms of the required node affinity; None if the pod has none."""
         return required_terms_of(self._spec.affinity)
 
     def first_container(self) -> FirstContainer | None:
-        """Its requests and limits; None where there is no container."""
+        """The requests and limits of the first container; None if there is no container."""
         place = "Pod.spec.containers"
         containers = nullable(self._spec.containers, list[Raw], place) or [NULL]
         return nullable(containers[0], FirstContainer, f"{place}[0]")
@@ -121,7 +121,7 @@ class ReviewedPod:
         return self._metadata.read_annotations("Pod.metadata")
 
     def shares_its_node(self) -> bool:
-        """Whether a sandbox would break the pod."""
+        """Whether a sandbox would break the pod: it uses the host, privileges or Windows."""
         spec, place = self._spec, "Pod.spec"
         context = nullable(spec.security_context, RawSecurityContext, f"{place}.securityContext")
         contexts = [context, *(each.security_context for each in containers_of(spec).all())]
