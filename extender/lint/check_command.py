@@ -30,7 +30,7 @@ KIND: Final = "KubeSchedulerConfiguration"
 
 
 def _check(program: str, flags: Flags) -> int:
-    """Exit code 1 with findings that are as bad as --fail-on says. Raises UsageError."""
+    """Exit code 1 if a finding is at least as severe as --fail-on. Raises UsageError."""
     program = f"{program} check"
     if flags.filename or flags.more:
         if flags.scheduler_config or flags.policies:
@@ -68,7 +68,7 @@ def _check_set_up(program: str, flags: Flags) -> int:
 def _check_cluster(
     state: ClusterState, flags: Flags, program: str, looked_at: list[str]
 ) -> list[Finding]:
-    """The findings in the cluster; looked_at gets a text of what was checked. Raises UsageError."""
+    """The findings in the cluster. Appends what was checked to looked_at. Raises UsageError."""
     snapshot, inventory, findings = state.snapshot, state.inventory, list[Finding]()
     if flags.policies:
         subjects = _subjects(state)
@@ -92,7 +92,7 @@ def _check_cluster(
 
 
 def _subjects(state: ClusterState) -> Sequence[Subject]:
-    """Raises UsageError for what can't be read, and where it may not be listed."""
+    """The pods and workloads that policies check. Raises UsageError if unlistable or unreadable."""
     try:
         subjects = (subject_of(raw, kind) for kind, raw in state.inventory.subjects())
         return [each for each in subjects if each]

@@ -16,7 +16,7 @@ from extender.rules.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Facts:
-    """RuntimeClasses and nodes. nodes: None where only the snapshot of them is known."""
+    """RuntimeClasses and nodes. nodes: None if only the snapshot is known."""
 
     snapshot: Snapshot
     support: Support
@@ -25,11 +25,11 @@ class Facts:
 
     @cached_property
     def classes(self) -> Sequence[RuntimeClass]:
-        """By name."""
+        """The RuntimeClasses, sorted by name."""
         return self.snapshot.classes_by_name
 
     def names(self, shapes: Iterable[ShapeId]) -> Sequence[str]:
-        """The names of the nodes with these shapes, in order."""
+        """The names of the nodes with these shapes, sorted."""
         return sorted(chain.from_iterable(self._by_shape[shape] for shape in shapes))
 
     @cached_property
@@ -42,9 +42,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceFacts:
-    """The rules of the namespaces, by name. opted_in: the names of those with the webhook's label.
+    """The rules of the namespaces, sorted by name.
 
-    runtime_classes: the names of those that exist.
+    opted_in: the namespaces with the webhook's label. runtime_classes: the classes that exist.
     """
 
     rules: Sequence[NamespaceRules]
@@ -61,11 +61,11 @@ class NamespaceFacts:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Facts that a KubeSchedulerConfiguration itself does not tell.
+    """Facts that are not in a KubeSchedulerConfiguration itself.
 
-    kubernetes_version: (major, minor), None where it is not known. in_pod: whether kube-scheduler
-    runs in a pod with a service account, None where that is not known. untainted: the nodes that
-    serve RuntimeClasses by their labels alone, beside others that do not.
+    kubernetes_version: (major, minor), None if unknown. in_pod: whether kube-scheduler runs in a
+    pod with a service account, None if unknown. untainted: the names of untainted nodes that serve
+    RuntimeClasses by their labels alone, if other nodes do not.
     """
 
     admission_plugin: bool = True

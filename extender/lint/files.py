@@ -1,6 +1,6 @@
-"""check -f: whether the pods that objects of files make will be admitted, and find a node.
+"""check -f: whether the pods of objects in files will be admitted and find a node.
 
-Each is judged as admission makes it (extender.admission), then as explain judges it on all nodes.
+Each pod is first changed as admission would change it, then judged on all nodes as by explain.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ from extender.model.reasons import number_of, shown
 from extender.model.similar import most_similar
 from extender.rules.node_selector import conflicting_key
 
-#: Formats beside table and json.
+#: The output formats in addition to table and json.
 FILE_OUTPUTS: Final = ("sarif", "junit")
 
 
@@ -60,7 +60,7 @@ def check_file_flags() -> list[click.Parameter]:
 
 
 def check_files(program: str, flags: Flags) -> int:
-    """Exit code 1 with findings that are as bad as --fail-on says. Raises UsageError."""
+    """Exit code 1 if a finding is at least as severe as --fail-on. Raises UsageError."""
     names = [*flags.filename, *flags.more]
     files = given_files.read_given(names, recursive=flags.recursive)
     around = given_files.surroundings_of(program, flags, files)
@@ -102,7 +102,7 @@ _REFUSED: Final = "admission refuses each pod: "
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """explainer is None where no node is known."""
+    """Finds the faults of templates. explainer: None if no node is known."""
 
     reviewer: Reviewer
     rules: RulesOfNamespaces
@@ -111,7 +111,7 @@ class Judge:
     def findings(self, template: Template) -> Iterator[Found]:
         """The faults of a template, with their places in its object. Raises DecodeError."""
         admission, pod = self.reviewer.admitted(template.pod, template.namespace)
-        # A default class that is not allowed was not looked for either.
+        # A default class that the namespace does not allow was not looked up.
         withheld = admission.given is not None and bool(admission.given.refusal)
         if admission.runtime_class is None and admission.name is not None and not withheld:
             yield self._not_found(admission), template.spec("runtimeClassName")
@@ -154,9 +154,9 @@ class Judge:
 def _judge(
     file: GivenFile, judge: Judge, around: given_files.Surroundings, judged: list[tuple[str, str]]
 ) -> list[LocatedFinding]:
-    """The findings about the objects of a file, by line; judged gets (file, object) of each.
+    """The findings about the objects of a file, sorted by line.
 
-    Raises UsageError for an object that can't be read.
+    Appends (file, object) of each object to judged. Raises UsageError if one can't be read.
     """
     found: list[tuple[FileObject, str, Finding, Place]] = []
     for each in file.objects:
@@ -211,7 +211,7 @@ def _pod_of(template: Template, admitted: Mapping[str, Any]) -> Pod:
 
 
 def _refused(template: Template, runtime_class: RuntimeClass | None, refusal: str) -> Found:
-    """A conflict of nodeSelectors, or an overhead that is not the class's."""
+    """The finding about a refusal: conflicting nodeSelectors, a wrong overhead, or another one."""
     name = runtime_class.name if runtime_class else ""
     own_labels = template.pod["spec"].get("nodeSelector") or {}
     conflict = conflicting_key(

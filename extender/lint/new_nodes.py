@@ -1,8 +1,8 @@
-"""Nodes that do not exist yet, as objects tell of them, and whether these contradict a class.
+"""Nodes that do not exist yet, as objects describe them, and whether these contradict a class.
 
-A NodePool of Karpenter tells labels and taints, and of sizes only what its requirements say; an
-object of Cluster API tells all by Cluster Autoscaler's annotations. A ResourceFlavor tells the
-labels that Kueue puts into the pods of a job. None of them looks at RuntimeClasses.
+A Karpenter NodePool has labels and taints, and sizes only if its requirements limit them. A Cluster
+API object has all of these in Cluster Autoscaler's annotations. A Kueue ResourceFlavor has the
+labels that Kueue adds to the pods of a job. All these programs ignore RuntimeClasses.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ from extender.rules.resource_fit import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from extender.rules.tolerations import TolerationSet
 
 RESOURCE_FLAVOR: Final = "ResourceFlavor"
-#: The kinds that are held to the classes, by the group of their apiVersion.
+#: The kinds that are compared with the classes, with the API group of their apiVersion.
 OFFER_GROUPS: Final = {RESOURCE_FLAVOR: "kueue.x-k8s.io", NODE_POOLS.name: NODE_POOLS.group}
 
 
@@ -58,12 +58,12 @@ class _Object(Struct):
     spec: _Spec | None = None
 
 
-#: The annotations by which Cluster Autoscaler knows the nodes of a group that has none
-#: (cluster-autoscaler/cloudprovider/clusterapi/README.md), and their names of resources.
+#: The prefix of the annotations that describe the nodes of an empty group to Cluster Autoscaler
+#: (cluster-autoscaler/cloudprovider/clusterapi/README.md), and the resources by annotation.
 _CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
 _SIZES: Final = {"cpu": CPU, "memory": MEMORY, "ephemeral-disk": EPHEMERAL_STORAGE, "maxPods": PODS}
 
-#: The ends of the labels by which Karpenter's providers tell an instance's size, the memory in MiB.
+#: The suffixes of the labels for an instance's size at Karpenter's providers. Memory is in MiB.
 _INSTANCE: Final = {
     **dict.fromkeys(("/instance-cpu", "/sku-cpu"), (CPU, "")),
     **dict.fromkeys(("/instance-memory", "/sku-memory"), (MEMORY, "Mi")),
@@ -71,16 +71,16 @@ _INSTANCE: Final = {
 
 _POOL_LABELS: Final[Place] = ("spec", "template", "metadata", "labels")
 
-#: A requirement's operator, and whether its values have a value that it then excludes.
+#: The pairs (operator, whether a value is listed) with which a requirement excludes the value.
 _EXCLUDING: Final = {("In", False), ("NotIn", True), ("DoesNotExist", False)}
 
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """The nodes that an object offers; allocatable is empty where it does not say.
+    """The nodes that an object describes. allocatable: empty if the object does not state it.
 
-    requirements: (key, operator, values) of labels that a node may have, in order. has_more: such a
-    node may have resources that are not in allocatable. tolerations: given by Kueue to the pods.
+    requirements: (key, operator, values) for labels of the nodes, in order. has_more: the nodes may
+    have resources that are not in allocatable. tolerations: those that Kueue adds to the pods.
     """
 
     pool: str
@@ -92,21 +92,21 @@ class NewNode:
     tolerations: tuple[Toleration, ...] = ()
 
     def _values(self, key: str) -> set[str]:
-        """The values of a label that its nodes will have; none where it does not say."""
+        """The values that a label may have on the nodes; empty if the object does not list them."""
         wanted = (
             values for of, operator, values in self.requirements if of == key and operator == "In"
         )
         return {self.labels[key]} if key in self.labels else set(chain.from_iterable(wanted))
 
     def is_about(self, key: str, value: str, asked: set[tuple[str, str]]) -> bool:
-        """Whether a label that a class asks for, of all that are asked for, shows it is meant."""
+        """Whether a class's label shows the object is meant for it. asked: all classes' labels."""
         values = self._values(key)
         return value in values or (
             bool(values) and asked.isdisjoint((key, each) for each in values)
         )
 
     def excludes(self, key: str, value: str) -> Place | None:
-        """The place in a NodePool that says that no node has this label; None where none does."""
+        """The place in a NodePool that excludes nodes with this label; None if none does."""
         if self.labels.get(key, value) != value:
             return (*_POOL_LABELS, key)
         for index, (of, operator, values) in enumerate(self.requirements):
@@ -116,7 +116,7 @@ class NewNode:
         return None if key in told else _POOL_LABELS
 
     def for_class(self, runtime_class: RuntimeClass) -> Node | None:
-        """One as a class wants it, of all that is allowed; None where none is."""
+        """A node that matches a class's nodeSelector; None if the object excludes such nodes."""
         selector = runtime_class.node_selector
         if any(self.excludes(key, value) for key, value in selector):
             return None
@@ -126,7 +126,7 @@ class NewNode:
             if operator == "In" and len(values) == 1
         }
         labels = {**single, **self.labels, **dict(selector)}
-        # A new node is healthy.
+        # A new node is assumed to meet the class's conditions.
         conditions = frozenset((runtime_class.rules or ClassRules()).conditions)
         return Node(
             "",
@@ -138,7 +138,7 @@ class NewNode:
 
 
 def new_node_of(raw: Raw, kind: str) -> NewNode | None:
-    """None for an object that does not tell what its nodes would be. Raises DecodeError."""
+    """The nodes that an object describes; None if it describes none. Raises DecodeError."""
     read = decode(raw, _Object, kind)
     metadata = read.metadata or ObjectMeta()
     if kind == NODE_POOLS.name:
@@ -166,14 +166,14 @@ def new_node_of(raw: Raw, kind: str) -> NewNode | None:
 
 
 def _taint(text: str) -> RawTaint:
-    """KEY=VALUE:EFFECT."""
+    """The taint in a text KEY=VALUE:EFFECT."""
     entry, _, effect = text.rpartition(":")
     key, _, value = entry.partition("=")
     return RawTaint(key, value, effect)
 
 
 def _of_pool(name: str, template: _Object) -> NewNode:
-    """The size is the largest that the requirements allow, if they tell a bound."""
+    """The nodes of a NodePool, with the largest size that its requirements allow, if limited."""
     spec, sizes = template.spec or _Spec(), {}
     requirements = tuple(
         (each.key or "", each.operator or "", tuple(value or "" for value in each.values or ()))
@@ -190,16 +190,16 @@ def _of_pool(name: str, template: _Object) -> NewNode:
     return NewNode(name, labels, taints_of(spec.taints), allocatable, requirements, has_more=True)
 
 
-#: Where and how an object contradicts classes, whose names follow; why that counts, and the
-#: fix, where it is not a change of the class.
+#: The place of a contradiction; its text, to which the names of the classes are appended; why it
+#: matters; and the fix, "" for a change of the class.
 _Cause = tuple[Place, str, str, str]
 
 
 def contradictions(offer: NewNode, kind: str, classes: Sequence[RuntimeClass]) -> Iterator[Found]:
-    """Between an object and the classes that it looks meant for, each cause once.
+    """The contradictions between an object and the classes it seems meant for, each cause once.
 
-    It is taken to be meant for a class if it has the class's name, gives a label that the class
-    asks for, or gives another value of such a label, and no class asks for that value.
+    It seems meant for a class if it has the class's name, if it has a label that the class asks
+    for, or if it has such a label with another value that no class asks for.
     """
     asked = {entry for each in classes for entry in each.node_selector}
     found: dict[_Cause, list[str]] = {}

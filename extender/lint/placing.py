@@ -1,4 +1,4 @@
-"""Where the pods of a template could run, and which field to leave out where they fit no node."""
+"""Why the pods of a template fit no node, and the field to change; DaemonSets whose pods hang."""
 
 import re
 from collections import Counter
@@ -15,24 +15,24 @@ from extender.model.pod_needs import Toleration
 from extender.model.reasons import Code, number_of, shown
 from extender.rules.node_checks import is_condition_taint, tolerations_together
 
-#: The number of reasons listed for the nodes of a DaemonSet.
+#: A finding lists at most this many reasons for the nodes of a DaemonSet.
 _NAMED: Final = 5
 
 #: The words of class_annotations.FEATURES that are fields of a pod's spec.
 _SPEC_FIELDS: Final = ("hostNetwork", "hostPID", "hostIPC")
 
-#: The first resource that a reason names as lacking.
+#: Matches the first insufficient resource in the text of a reason.
 _LACKING: Final = re.compile(r"Insufficient ([^:;]+)")
 
-#: The number of the pod's nodeSelector entries that are left out one by one, of thousands perhaps.
+#: At most this many nodeSelector entries are left out one by one; a pod may have thousands.
 _TRIED: Final = 5
 
 
 def hanging(explainer: Explainer, template: Template, by_itself: Pod, pod: Pod) -> Iterator[Found]:
-    """Whether a DaemonSet's controller makes pods for nodes that they can't run on.
+    """A finding if the DaemonSet controller creates pods for nodes on which they can't run.
 
-    The controller looks at the template, and neither at its class nor at what the kubelet needs
-    (pkg/controller/daemon/daemon_controller.go, v1.36.2); by_itself is the pod that it sees.
+    The controller looks only at the template, not at the class or the kubelet's own checks
+    (pkg/controller/daemon/daemon_controller.go, v1.36.2). by_itself: the pod that it sees.
     """
     meant, explanation = explainer.explain(by_itself).passing, explainer.explain(pod)
     left = set(meant).difference(explanation.passing)
@@ -59,7 +59,7 @@ def hanging(explainer: Explainer, template: Template, by_itself: Pod, pod: Pod) 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A pod that fits no node; explanation says why."""
+    """A pod that fits no node, and the explanation why."""
 
     explainer: Explainer
     template: Template
@@ -71,7 +71,7 @@ class _Case:
         return self.explainer.snapshot.runtime_classes.get(self.pod.runtime_class_name)
 
     def without(self, **changed: Any) -> Explanation:
-        """The same for the pod with some of its fields changed."""
+        """The explanation for the pod with some of its fields changed."""
         return self.explainer.explain(replace(self.pod, **changed))
 
     def untolerated(self, name: bytes) -> tuple[Taint, ...]:
@@ -90,7 +90,7 @@ class _Case:
     def relaxed(
         self, code: str, text: str, place: Place, fix: str, **changed: Any
     ) -> Iterator[Found]:
-        """text: the pod's own requirement without which, so changed, it would perhaps fit."""
+        """A finding if the changed pod fits. text: the requirement that the change removes."""
         feasible = self.without(**changed).feasible
         if feasible:
             nodes = number_of(feasible, "node")
@@ -121,7 +121,7 @@ def _unsupported(case: _Case) -> Iterator[Found]:
 
 
 def _state(case: _Case) -> Iterator[Found]:
-    """The nodes that match are cordoned, not ready or full: no fault of the template."""
+    """Not the template's fault: matching nodes are cordoned, not ready or under pressure."""
     taints = case.explainer.snapshot.shapes.taints
     keys = {each.key for each in taints if is_condition_taint(each)}
     conditions = (Toleration(key, "Exists") for key in sorted({UNSCHEDULABLE_TAINT_KEY, *keys}))
@@ -157,7 +157,7 @@ def _taints(case: _Case) -> Iterator[Found]:
 
 
 def _labels(case: _Case) -> Iterator[Found]:
-    """The labels that the pod itself asks for: one entry, all of them, its affinity."""
+    """The pod's own label requirements: one nodeSelector entry, all of them, or its affinity."""
     code, selector, place = "fits_nowhere", case.pod.node_selector, case.template.spec
     fix = "kubectl get nodes --show-labels"
     of_class = dict(case.runtime_class.node_selector) if case.runtime_class else {}
@@ -208,7 +208,7 @@ def _kubelet(case: _Case) -> Iterator[Found]:
 
 
 def _resources(case: _Case) -> Iterator[Found]:
-    """The request, with the class's overhead, is more than an empty node has."""
+    """The pod's requests plus the class's overhead are more than an empty node has."""
     if not case.without(resources=None).feasible:
         return
     groups = [each for each in case.explanation.reasons if each.code is Code.RESOURCES]
@@ -224,7 +224,7 @@ def _resources(case: _Case) -> Iterator[Found]:
 
 
 def _anything(case: _Case) -> Iterator[Found]:
-    """Several causes together, or the class itself."""
+    """The last resort: several causes together, or the class itself."""
     name = case.pod.runtime_class_name
     show = f"runtimeclass nodes {shown(name)}" if name else "get nodes --show-labels"
     place = case.template.spec("runtimeClassName")

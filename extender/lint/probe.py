@@ -1,7 +1,6 @@
-"""check --probe: whether the extenders of a configuration answer from here.
+"""check --probe: whether the extenders of a configuration answer this host.
 
-This host may differ from kube-scheduler's, so an extender that is unreachable from here may be
-reachable from there.
+kube-scheduler may run on another host: it may reach an extender that this host can't reach.
 """
 
 import base64
@@ -20,7 +19,7 @@ from extender.cluster.input_files import FileError, read_file
 from extender.model.finding import Finding, error
 from extender.model.reasons import shown
 
-#: For the connection, and then for the answer; kube-scheduler waits as long.
+#: The timeout for connecting, and again for the answer. kube-scheduler's is the same by default.
 PROBE_SECONDS: Final = 5.0
 
 _READINESS: Final = "/readyz"
@@ -32,7 +31,7 @@ class _ProbeError(Exception):
 
 
 def probe(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
-    """Ask one extender's readiness as kube-scheduler would reach it."""
+    """Ask one extender whether it is ready, with kube-scheduler's URL and TLS settings."""
     url = str(extender.get("urlPrefix") or "")
     try:
         parts = _parsed(url)
@@ -53,7 +52,7 @@ def probe(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
 def _parsed(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        _ = parts.port  # raises for one that is no number
+        _ = parts.port  # raises ValueError if it is not a number
     except ValueError as error:
         raise _ProbeError(f"no URL: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -93,7 +92,7 @@ def _cause(error: Exception) -> str:
 
 
 def _context(extender: Mapping[str, Any]) -> ssl.SSLContext:
-    """TLS as pkg/scheduler/extender.go makeTransport sets it up, v1.36.2."""
+    """The TLS settings, as in pkg/scheduler/extender.go makeTransport, v1.36.2."""
     tls = extender.get("tlsConfig") or {}
     try:
         ca, cert, key = (_pem(tls, part) for part in ("ca", "cert", "key"))
@@ -102,7 +101,7 @@ def _context(extender: Mapping[str, Any]) -> ssl.SSLContext:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if cert:
-            # OpenSSL reads it only from a file; the owner alone can read this one.
+            # OpenSSL reads certificate and key only from a file. Only its owner can read this file.
             with NamedTemporaryFile("w") as file:
                 file.write(f"{cert}\n{key}")
                 file.flush()
@@ -113,12 +112,12 @@ def _context(extender: Mapping[str, Any]) -> ssl.SSLContext:
 
 
 def _encrypted() -> str:
-    """Called for a password; kube-scheduler has none either."""
+    """Called when the key needs a password. kube-scheduler has no password either."""
     raise ValueError("the key is encrypted")
 
 
 def _pem(tls: Mapping[str, Any], part: str) -> str:
-    """The CA, certificate or key; "" without any."""
+    """The CA, certificate or key in PEM; "" if it is not configured."""
     if tls.get(f"{part}Data"):
         return base64.b64decode(str(tls[f"{part}Data"]), validate=True).decode()
     name = tls.get(f"{part}File")

@@ -1,6 +1,6 @@
-"""All lints, by what they look at.
+"""All lints, by their subject.
 
-A new lint is a function in the file of its subject, and its name here.
+A new lint is a function in the file of its subject, and an entry in one of these tuples.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -26,7 +26,7 @@ CLUSTER_LINTS: Final = (
     classes.self_set_labels,
 )
 
-#: Lints of RuntimeClasses and nodes that are left out while no node is known.
+#: Lints of RuntimeClasses and nodes that are skipped if no node is known.
 NODE_LINTS: Final = (
     classes.missing_conditions,
     classes.terms_without_node,
@@ -48,7 +48,7 @@ NAMESPACE_LINTS: Final = (
     namespaces.not_opted_in,
 )
 
-#: Lints of an extender in a KubeSchedulerConfiguration; they take its place there too.
+#: Lints of an extender in a KubeSchedulerConfiguration. Their first argument is its place there.
 EXTENDER_LINTS: Final = (
     scheduler_config.url,
     scheduler_config.verbs,
@@ -65,7 +65,7 @@ CONFIGURATION_LINTS: Final = (
     scheduler_config.client_connection,
 )
 
-#: Lints of a KubeSchedulerConfiguration with the nodes and the pods that wait for it.
+#: Lints of a KubeSchedulerConfiguration together with the nodes and the pending pods.
 MARK_LINTS: Final = (marks.autoscalers, marks.unmarked)
 
 
@@ -76,7 +76,7 @@ def _run(lints: Iterable[Callable[[*Seen], Iterable[Finding]]], *seen: *Seen) ->
 def check_classes(
     snapshot: Snapshot, support: Support, policy: Policy, nodes: Collection[Node] | None = None
 ) -> list[Finding]:
-    """The findings about RuntimeClasses and nodes; nodes is None where there is only a snapshot."""
+    """The findings about RuntimeClasses and nodes. nodes: None if only the snapshot is known."""
     lints = (*CLUSTER_LINTS, *(NODE_LINTS if snapshot.nodes else ()))
     return _run(lints, Facts(snapshot, support, policy, nodes))
 

@@ -1,6 +1,6 @@
 """Findings of `check` as text, as JSON, as JUnit XML and as SARIF.
 
-JUnit as Jenkins's schema (junit-10.xsd of its xUnit plugin) has it, which GitLab reads too.
+The JUnit XML follows Jenkins's schema (junit-10.xsd of its xUnit plugin), which GitLab reads too.
 """
 
 import os
@@ -27,7 +27,7 @@ def finding_document(finding: Finding) -> dict[str, object]:
     return {
         "severity": finding.severity.value,
         "code": finding.check,
-        "check": finding.check,  # its name before `check -f` had one; kept for who reads it
+        "check": finding.check,  # the older name of "code", kept for existing readers
         "what": finding.what,
         "why": finding.why,
         "fix": finding.fix,
@@ -35,20 +35,20 @@ def finding_document(finding: Finding) -> dict[str, object]:
 
 
 def findings_text(findings: Sequence[Finding], looked_at: str, screen: Screen) -> str:
-    """Each finding in three lines: what, why it matters, how to fix it; then their number."""
+    """Each finding in three lines: what, why it matters, how to fix it; then the counts."""
     parts = [_lines(each, screen) for each in findings]
     return "".join(parts) + _counts(findings, looked_at)
 
 
 def _lines(finding: Finding, screen: Screen) -> str:
-    """One finding with its name, by which the pages tell of it, and an empty line."""
+    """One finding with its code, under which the documentation describes it, and an empty line."""
     label, fix = f"{finding.severity.value}: ", printable(finding.fix)
     what = f"{printable(finding.what)} [{finding.check}]"
     first = paragraph(screen, what, " " * len(label), label)
     return (
         first.replace(label, screen.paint(label, _COLOURS[finding.severity]), 1)
         + paragraph(screen, printable(finding.why), "       ", "  why: ")
-        # On one line if it is a command or a field, so that it can be copied.
+        # A command or a field stays on one line, so that it can be copied.
         + (f"  fix: {fix}\n" if _COPIED.match(fix) else paragraph(screen, fix, " " * 7, "  fix: "))
         + "\n"
     )
@@ -68,7 +68,7 @@ def located_document(findings: Sequence[LocatedFinding]) -> dict[str, object]:
         "findings": [
             {
                 **finding_document(each.finding),
-                # The name of a file may be any bytes, which JSON can't have.
+                # A file's name may be any bytes, but JSON must be UTF-8.
                 "file": os.fsencode(each.file).decode("utf-8", "replace"),
                 "line": each.line,
                 "object": each.subject,
@@ -79,7 +79,7 @@ def located_document(findings: Sequence[LocatedFinding]) -> dict[str, object]:
 
 
 def located_text(findings: Sequence[LocatedFinding], looked_at: str, screen: Screen) -> str:
-    """Each finding under the place where it is, which terminals and editors jump to."""
+    """Each finding under its file and line, to which terminals and editors can jump."""
     parts = []
     for each in findings:
         place = f"{printable(each.file)}:{each.line}: {printable(each.subject)}"
@@ -90,7 +90,7 @@ def located_text(findings: Sequence[LocatedFinding], looked_at: str, screen: Scr
 def junit_text(
     judged: Sequence[tuple[str, str]], findings: Sequence[LocatedFinding], failing: Severity
 ) -> str:
-    """judged: (file, object) of all that was checked. failing: the least severity that fails."""
+    """JUnit XML. judged: each checked (file, object). failing: the least severity that fails."""
     by_file: dict[str, dict[str, list[LocatedFinding]]] = {}
     for file, subject in judged:
         by_file.setdefault(file, {})[subject] = []
@@ -135,7 +135,7 @@ _LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity
 
 
 def sarif_document(findings: Sequence[LocatedFinding], version: str) -> Mapping[str, Any]:
-    """A log of one run; version is this program's."""
+    """A SARIF log of one run. version: this program's version."""
     codes = sorted({each.finding.check for each in findings})
     rules = [{"id": each, "shortDescription": {"text": each.replace("_", " ")}} for each in codes]
     driver = {"name": "runtimeclass-extender", "version": version, "rules": rules}
@@ -146,7 +146,7 @@ def sarif_document(findings: Sequence[LocatedFinding], version: str) -> Mapping[
 
 def _result(each: LocatedFinding, rule: int) -> Mapping[str, Any]:
     finding = each.finding
-    # The summary of a scheduling attempt ends with a full stop already.
+    # The summary of a scheduling attempt already ends with a full stop.
     why = finding.why.removesuffix(".")
     text = f"{each.subject}: {finding.what}. Why: {why}. Fix: {finding.fix}"
     region = {"startLine": each.line}
@@ -156,14 +156,14 @@ def _result(each: LocatedFinding, rule: int) -> Mapping[str, Any]:
         "ruleId": finding.check,
         "ruleIndex": rule,
         "level": _LEVELS[finding.severity],
-        # No name makes a link: "[…](…)" is one, section 3.11.6.
+        # A name must not become a link: in SARIF "[…](…)" is one (section 3.11.6).
         "message": {"text": text.replace("](", "] (")},
         "locations": [{"physicalLocation": place, "logicalLocations": [subject]}],
     }
 
 
 def _uri(file: str) -> str:
-    """A path, of any bytes, as a reference: relative ones stay so, as code hosts want them."""
+    """A path of any bytes as a URI reference. Relative paths stay relative for code hosts."""
     path = file.removeprefix("./")
     quoted = quote(os.fsencode(path))
     return f"file://{quoted}" if path.startswith("/") else quoted

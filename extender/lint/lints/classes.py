@@ -1,4 +1,4 @@
-"""Lints of RuntimeClasses, and of the nodes and pods that are to go with them."""
+"""Lints of RuntimeClasses, and of the nodes and pods that belong to them."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -27,7 +27,7 @@ from extender.rules.node_checks import is_condition_taint
 from extender.rules.node_shape import readable_terms, requirements_in, unreadable
 from extender.rules.tolerations import TolerationSet
 
-#: The operators that no node meets without the label.
+#: The operators that only a node with the label can satisfy.
 _NEED_LABEL: Final = frozenset({"In", "Exists", "Gt", "Lt"})
 
 
@@ -48,7 +48,7 @@ def unreadable_annotations(facts: Facts) -> Iterator[Finding]:
 
 
 def _terms(facts: Facts) -> Iterator[tuple[RuntimeClass, ClassRules, int, SelectorTerm]]:
-    """Each term of an annotation, with its index there."""
+    """Each term in an annotation, with its class, the class's rules, and its index."""
     for each in facts.classes:
         if each.rules is not None:
             for index, term in enumerate(each.rules.terms or ()):
@@ -72,7 +72,7 @@ def unreadable_terms(facts: Facts) -> Iterator[Finding]:
 
 
 def _line(text: str) -> str:
-    """Each word by itself, as a fault may quote a long list."""
+    """A fault on one line. Each word is shortened by itself: a fault may quote a long list."""
     return " ".join(map(shown, text.split()))
 
 
@@ -125,7 +125,7 @@ def without_node(facts: Facts) -> Iterator[Finding]:
 
 
 def _fix(runtime_class: RuntimeClass, code: Code | None) -> str:
-    """code: of the reason that most nodes have."""
+    """code: the code of the most frequent reason."""
     if code is Code.HANDLER:
         return INSTALL
     if runtime_class.node_selector and code in (None, Code.SELECTOR):
@@ -150,7 +150,7 @@ def self_set_labels(facts: Facts) -> Iterator[Finding]:
         terms = readable_terms(each.rules) if each.rules else []
         asked = [part.key for term in terms for part in term if not part.is_field]
         keys = [*dict.fromkeys((*(key for key, _ in each.node_selector), *asked))]
-        # One key that a node can't set itself is enough to keep it out.
+        # One key that a node can't set on itself is enough to keep it out.
         own = [key for key, _ in each.node_selector if not is_set_by_kubelet(key)]
         if not keys or own or _have_protected_key(terms):
             continue
@@ -169,7 +169,7 @@ def self_set_labels(facts: Facts) -> Iterator[Finding]:
 
 
 def _have_protected_key(terms: Collection[tuple[NodeRequirement, ...]]) -> bool:
-    """Whether there are terms, and each asks for a label that a node can't give itself."""
+    """Whether there are terms, and each asks for a field or label that a node can't set itself."""
     return bool(terms) and all(
         any(
             each.is_field or (each.operator in _NEED_LABEL and not is_set_by_kubelet(each.key))
@@ -180,15 +180,15 @@ def _have_protected_key(terms: Collection[tuple[NodeRequirement, ...]]) -> bool:
 
 
 def unused_tolerations(facts: Facts) -> Iterator[Finding]:
-    """Tolerations for taints that no node has, of any effect."""
+    """Tolerations for taints that no node has, whatever the effect of the taint."""
     if facts.nodes is None:
         return
     taints = {taint for node in facts.nodes for taint in node.taints}
 
     @cache
     def is_of_use(toleration: Toleration) -> bool:
-        # A toleration without a key is meant for all taints, and one of a condition taint for a
-        # state that comes and goes.
+        # A toleration without a key is meant for all taints. One for a condition taint is meant
+        # for a temporary state.
         is_general = not toleration.key or is_condition_taint(Taint(toleration.key))
         return is_general or any(map(TolerationSet([toleration]).tolerates, taints))
 

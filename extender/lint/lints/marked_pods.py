@@ -1,4 +1,4 @@
-"""Whether the pods that kube-scheduler should ask about are marked, and what the mark breaks."""
+"""Lints of the mark: pods with a class that lack it, and autoscalers that it breaks."""
 
 from collections.abc import Collection, Iterator
 from typing import Final
@@ -23,14 +23,14 @@ _AUTOSCALER_TAINTS: Final = {
 
 
 def _places(document: Document) -> list[str]:
-    """The extenders that are asked about marked pods only."""
+    """The places of the extenders that kube-scheduler asks only about marked pods."""
     return [place for place, each in our_extenders(document) if is_for_marked_pods(each)]
 
 
 def autoscalers(
     document: Document, nodes: Collection[Node], _: Collection[Pod]
 ) -> Iterator[Finding]:
-    """Autoscalers that don't know the mark, by the labels and taints of the nodes."""
+    """Signs of an autoscaler, which does not know the mark, in the nodes' labels and taints."""
     labels = {key for node in nodes for key in node.labels}
     taints = {taint.key for node in nodes for taint in node.taints}
     sign = min((labels & _AUTOSCALER_LABELS) | (taints & _AUTOSCALER_TAINTS), default="")
@@ -45,7 +45,7 @@ def autoscalers(
 
 
 def unmarked(document: Document, _: Collection[Node], pods: Collection[Pod]) -> Iterator[Finding]:
-    """Pods with a class that this kube-scheduler asks no extender about."""
+    """Pods with a class but no mark: this kube-scheduler asks no extender about them."""
     profiles = (profile.get("schedulerName") for _, profile in profiles_of(document))
     own = {each or DEFAULT_SCHEDULER for each in profiles}
     with_class = [

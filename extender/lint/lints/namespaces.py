@@ -1,4 +1,4 @@
-"""Whether the rules of namespaces can be kept, name RuntimeClasses that exist, and refuse pods."""
+"""Lints of namespaces' rules: contradictions, missing RuntimeClasses, pods that they refuse."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -106,7 +106,7 @@ def not_opted_in(facts: NamespaceFacts) -> Iterator[Finding]:
 
 
 def _by_class(pairs: Iterable[tuple[str, str]]) -> Sequence[tuple[str, Sequence[str]]]:
-    """The namespaces of pairs (class, namespace), by class."""
+    """(class, namespaces) pairs, sorted by class, from (class, namespace) pairs."""
     found: dict[str, dict[str, None]] = {}
     for name, namespace in pairs:
         found.setdefault(name, {})[namespace] = None
@@ -125,14 +125,14 @@ def _edit(namespaces: Sequence[str]) -> str:
     return f"kubectl edit namespace {shown(namespaces[0])}"
 
 
-#: The number of pods and workloads that a finding about many names.
+#: A finding names at most this many pods and workloads.
 _NAMED: Final = 50
 
 
 def refused_by_policies(
     subjects: Iterable[Subject], namespaces: Mapping[str, Namespace]
 ) -> Iterator[Finding]:
-    """A finding for each namespace and class, or none, that is refused there."""
+    """A finding for each namespace and refused class; "no class" counts as a class here."""
     rules = {name: rules_of(name, each.annotations) for name, each in namespaces.items()}
     refused: dict[tuple[str, Violation, str], list[str]] = {}
     for each in subjects:
@@ -158,7 +158,7 @@ def _fix(rules: NamespaceRules, violation: Violation, name: str) -> str:
         allowed = shown(",".join([*(rules.allowed or ()), name or rules.default]))
         return f"name another class, or: {_annotate(rules.namespace, ALLOWED_ANNOTATION, allowed)}"
     if rules.names_default:
-        # These pods are such that they are given no default.
+        # A default class does not apply to these pods.
         return "name a class in the pods"
     default = _annotate(rules.namespace, DEFAULT_ANNOTATION, "NAME")
     return f"name a class in the pods, or: {default}"

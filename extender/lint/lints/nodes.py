@@ -1,4 +1,4 @@
-"""Lints of nodes, and the labels that nodes may give themselves."""
+"""Lints of nodes, and the labels that nodes may set on themselves."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from extender.rules.snapshot import Snapshot
 
 
 def untainted_special_nodes(snapshot: Snapshot, check: HandlerCheck) -> list[str]:
-    """The untainted nodes from which the prioritize verb keeps plain pods away, by name."""
+    """The sorted names of untainted nodes from which prioritize keeps pods without a class away."""
     index = ClassIndex(snapshot.runtime_classes.values(), check)
     costs = {
         shape_id: len({group.constraints for group in index.served(shape)})
@@ -29,7 +29,7 @@ def untainted_special_nodes(snapshot: Snapshot, check: HandlerCheck) -> list[str
 
 
 def doubtful_user_namespaces(facts: Facts) -> Iterator[Finding]:
-    """Nodes that may lack the user namespaces they report, unless --kubelet-check judges them."""
+    """Nodes that may lack the user namespaces they report. Only with --kubelet-check auto."""
     if facts.policy.kubelet_check is not KubeletCheck.AUTO:
         return
     nodes: Counter[str] = Counter()
@@ -82,7 +82,7 @@ def is_set_by_kubelet(key: str) -> bool:
     return key in WELL_KNOWN or any(_is_within(namespace, each) for each in _KUBELETS_OWN)
 
 
-#: A handler that a node reports may still lack its binary, so none of them is proposed.
+#: Proposes no reported handler in place of the missing one: its binary may be missing too.
 INSTALL: Final = (
     "install the runtime, or delete the class and create it with another handler: a handler can't"
     " be changed"
@@ -90,7 +90,7 @@ INSTALL: Final = (
 
 
 def reported_handlers(snapshot: Snapshot) -> frozenset[str]:
-    """The handlers of all nodes; none where no node reports any."""
+    """The names of the handlers of all nodes; empty if no node reports any."""
     names = {each.name for _, shape, _ in snapshot.shapes_in_use() for each in shape.handlers}
     if names and any(shape.is_docker for _, shape, _ in snapshot.shapes_in_use()):
         names.add("docker")
@@ -165,9 +165,9 @@ def suspect_handlers(facts: Facts) -> Iterator[Finding]:
 
 
 def featureless_handlers(facts: Facts) -> Iterator[Finding]:
-    """Handlers of classes that nodes report without any feature, beside others that have some.
+    """Handlers of classes that a node reports without features, if its other handlers have some.
 
-    containerd 2.1 reports a handler so whose binary or shim is missing.
+    containerd 2.1 reports a handler without features if its binary or shim is missing.
     """
     featureless = dict[str, set[ShapeId]]()
     for shape_id, shape, _ in facts.snapshot.shapes_in_use():

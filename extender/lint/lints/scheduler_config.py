@@ -1,8 +1,8 @@
 """Lints of a KubeSchedulerConfiguration v1: its extenders, its profiles and its client.
 
-kube-scheduler itself reports the errors for which it does not start; they are not repeated here.
-Fields as in k8s.io/kube-scheduler/config/v1 types.go, their use as in pkg/scheduler/extender.go and
-apis/config/validation, v1.37.1.
+Errors that prevent kube-scheduler from starting are left out, because it reports them itself.
+Upstream: k8s.io/kube-scheduler/config/v1 types.go for the fields, pkg/scheduler/extender.go and
+apis/config/validation for their use, v1.37.1.
 """
 
 import re
@@ -20,18 +20,18 @@ _LONGEST_SECONDS: Final = 5.0
 _UNCHECKED: Final = "pods stay Pending or, with ignorable: true, are placed unchecked"
 
 _OUR_PORT: Final = re.compile(r":8888(?:/|$)")
-#: A path that ends with a verb, to which kube-scheduler adds the verb once more.
+#: A URL that ends with a verb. kube-scheduler would append the verb a second time.
 _PATH_TO_VERB: Final = re.compile(r"/(?:filter|prioritize|preempt)/*$")
 
 
 def object_in(document: Document, key: str) -> Document:
-    """A field; kube-scheduler itself refuses values of other types."""
+    """The object in a field, else {}: kube-scheduler itself rejects values of other types."""
     value = document.get(key)
     return value if isinstance(value, dict) else {}
 
 
 def objects_in(document: Document, key: str) -> Sequence[tuple[str, Document]]:
-    """(place, object) of each object of a list."""
+    """(place, object) of each object in a list field."""
     value = document.get(key)
     values = enumerate(value if isinstance(value, list) else ())
     return [(f"{key}[{index}]", each) for index, each in values if isinstance(each, dict)]
@@ -48,7 +48,7 @@ def plugin_args(profile: Document, plugin: str) -> Document:
 
 
 def our_extenders(document: Document) -> Sequence[tuple[str, Document]]:
-    """(place, extender) of this program's extenders, else of all."""
+    """(place, extender) of the extenders that look like ours; if none does, of all."""
     found = objects_in(document, "extenders")
     return [each for each in found if _looks_like_ours(str(each[1].get("urlPrefix")))] or found
 
@@ -58,13 +58,13 @@ def _looks_like_ours(url: str) -> bool:
 
 
 def managed_by(extender: Document) -> Sequence[tuple[object, bool]]:
-    """(name, ignoredByScheduler) of its managedResources."""
+    """(name, ignoredByScheduler) of each of the extender's managedResources."""
     resources = objects_in(extender, "managedResources")
     return [(each.get("name"), each.get("ignoredByScheduler") is True) for _, each in resources]
 
 
 def is_for_marked_pods(extender: Document) -> bool:
-    """Whether it is asked about pods that carry the mark, and not about all."""
+    """Whether kube-scheduler asks the extender only about marked pods."""
     return any(name == MARK for name, _ in managed_by(extender))
 
 
@@ -80,7 +80,7 @@ def no_extender(document: Document, _: Circumstances) -> Iterator[Finding]:
 
 
 def url(place: str, extender: Document, _: Circumstances) -> Iterator[Finding]:
-    """kube-scheduler takes any text, and each call of it fails (HTTPExtender.send)."""
+    """kube-scheduler accepts a wrong URL, but then each call fails (HTTPExtender.send)."""
     url = extender.get("urlPrefix")
     if url is not None and not isinstance(url, str):
         return
@@ -102,7 +102,7 @@ def url(place: str, extender: Document, _: Circumstances) -> Iterator[Finding]:
     yield error("url-prefix", f"{place}.urlPrefix {what}", why, f"urlPrefix: {fix}")
 
 
-#: By verb the field that turns it on, and why that is missed.
+#: By verb: the field that enables it, and what goes wrong without it.
 _VERBS: Final = {
     "filter": ("filterVerb", "kube-scheduler never asks which nodes match a RuntimeClass"),
     "prioritize": ("prioritizeVerb", ""),
