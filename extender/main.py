@@ -18,7 +18,7 @@ from extender.server import logs
 
 EXIT_USAGE: Final = 2
 
-#: The shells' scripts call it with the words typed so far.
+#: The hidden command that completion scripts call with the words typed so far.
 _COMPLETE: Final = "__complete"
 
 
@@ -33,7 +33,7 @@ def kubectl_main() -> int:
 
 
 def kubectl_complete_main() -> int:
-    """What kubectl's own completion asks (kubectl 1.26 and later)."""
+    """Called by kubectl's own completion (kubectl 1.26 and later)."""
     return _run(PLUGIN, [_COMPLETE, *sys.argv[1:]])
 
 

@@ -1,6 +1,6 @@
-"""An API server for measuring: nodes of 10 KB in pages or as a stream, and their updates.
+"""An API server for measurements: nodes of 10 KB in pages or as a stream, and their updates.
 
-Encoded beforehand and in a process of its own, so that what is measured is the client.
+It encodes all objects beforehand and has its own process, so that only the client is measured.
 """
 
 import http.client
@@ -30,14 +30,14 @@ _BOOKMARK: Final = (
 
 
 class Counts(NamedTuple):
-    """Watches so far, and the bytes of what was sent."""
+    """The number of watches started so far, and of bytes sent."""
 
     watches: int
     sent: int
 
 
 class Contents:
-    """The objects, encoded once; a version is put in as they are sent."""
+    """The objects, encoded once. Their resourceVersion is filled in when they are sent."""
 
     def __init__(self, cluster: Cluster) -> None:
         nodes = (cluster.node(index, fat=True) for index in range(cluster.spec.nodes))
@@ -76,11 +76,11 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, contents: Contents) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.contents = contents
-        #: Changes of nodes a second, by PUT /heartbeats/RATE.
+        #: Node updates a second, set by PUT /heartbeats/RATE.
         self.heartbeats = 0.0
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Clients come and go; that is no news."""
+        """Log nothing: clients disconnect at any time."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -166,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class ApiServer:
-    """A running one."""
+    """A running API server."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -192,7 +192,7 @@ class ApiServer:
 
 @contextmanager
 def apiserver(nodes: int) -> Iterator[ApiServer]:
-    """Start one in a process of its own; that takes a while for many nodes."""
+    """Start an API server in its own process. Many nodes take a while."""
     command = [sys.executable, "-m", "loadtest.apiserver", str(nodes)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:

@@ -1,4 +1,4 @@
-"""The measurements' command lines: what is wrong with one is said before anything is started."""
+"""The command lines of the measurements. Errors are reported before anything is started."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ from loadtest.processes import OUT
 
 _BEGAN: Final = time.monotonic()
 
-#: More of anything would not end on any machine.
+#: The largest number: a larger measurement would not end on any machine.
 _MOST: Final = 10_000_000
 
 
@@ -35,17 +35,17 @@ def add_sizes(parser: argparse.ArgumentParser, default: Sequence[int], help: str
 
 
 def _sizes(text: str) -> list[int]:
-    """Numbers with commas in between."""
+    """Numbers separated by commas."""
     return [at_least_one(each.replace("_", "").strip()) for each in text.split(",")]
 
 
 def say(text: str) -> None:
-    """What is being done now."""
+    """Print the progress of the measurement to stderr."""
     print(f"[{time.monotonic() - _BEGAN:4.0f} s] {text}", file=sys.stderr, flush=True)
 
 
 def end(main: Callable[[], int]) -> NoReturn:
-    """Exit as main does; when it is interrupted, with one line."""
+    """Exit with the code that main returns. When interrupted, print one line."""
     try:
         sys.exit(main())
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What a request costs, beside a bare uvicorn application that moves the same bytes (the floor).
+"""The cost of a request beside that of a bare uvicorn application with the same bytes (the floor).
 
     make bench        or        python -m loadtest.bench --sizes 10,5000
 
@@ -22,16 +22,16 @@ from loadtest.judging import Limit, told
 from loadtest.processes import ServerError, command, floor_command, running
 from loadtest.tables import milliseconds, table
 
-#: Enough requests for a p99 that is not one of a few.
+#: Enough requests for a p99 that does not depend on a few of them.
 _REQUESTS: Final = 1_000
 _LEAST_REQUESTS: Final = 100
 _NAMES_A_SERIES: Final = 2_000_000
 _QUICK_SHARE: Final = 10
 
-#: Of p99, as a multiple of p50.
+#: The limit of p99, as a multiple of p50.
 TAIL_LIMIT: Final = 3.0
 
-#: Of what broke a limit, below the line that names it.
+#: The indent of the cases that broke a limit, below the line of the limit.
 _INDENT: Final = " " * 10
 
 _HEAD: Final = (
@@ -58,7 +58,7 @@ def row(result: Result) -> tuple[str, ...]:
 
 
 def limits(results: Sequence[Result]) -> Iterator[Limit]:
-    """One for each limit that something was measured for."""
+    """The limits for which something was measured."""
     for most in sorted(set(FLOOR_LIMITS.values())):
         held = [each for each in results if each.case.floor_limit == most]
         sizes = ", ".join(f"{size:,}" for size in sorted({each.case.nodes for each in held}))

@@ -1,7 +1,7 @@
-"""Request bodies as kube-scheduler 1.36.2 sends them, byte for byte in form.
+"""Request bodies in exactly the form in which kube-scheduler 1.36.2 sends them.
 
-It marshals ExtenderArgs with encoding/json: no spaces, struct fields in their order, maps sorted
-by key. Pods come without managedFields (the scheduler's informer drops them), nodes with them.
+It encodes ExtenderArgs with encoding/json: no spaces, struct fields in their order, maps sorted
+by key. Pods have no managedFields (the scheduler's informer drops them), nodes have them.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 _CREATED: Final = "2026-11-20T07:34:42Z"
 
-#: What DefaultTolerationSeconds gives every pod.
+#: The tolerations that the admission plugin DefaultTolerationSeconds adds to every pod.
 _DEFAULT_TOLERATIONS: Final = [
     {
         "key": f"node.kubernetes.io/{condition}",
@@ -73,7 +73,7 @@ def _volume() -> Json:
 
 
 def pod(serial: int, runtime_class: str = "") -> Json:
-    """A Deployment's pod of about 3 KB; the serial number makes its name and UID."""
+    """A Deployment's pod of about 3 KB. Its name and UID derive from the serial number."""
     owner = f"web-{serial // 10:08x}"
     spec: Json = {
         "volumes": [_volume()],

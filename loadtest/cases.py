@@ -1,4 +1,4 @@
-"""What is asked of the servers: verb, mode, nodes, and bodies that are never twice the same."""
+"""The cases of the benchmark: verb, mode, number of nodes, and bodies that never repeat."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -18,10 +18,10 @@ SIZES: Final = (10, 500, 5_000, 65_000)
 _CANDIDATES: Final = 1_000
 _WHOLE: Final = 1_000
 
-#: As multiples of the floor's time (p50), by the number of names.
+#: The limits of p50 as multiples of the floor's p50, by the number of names.
 FLOOR_LIMITS: Final = {10: 2.2, 500: 2.2, 5_000: 2.2, 65_000: 3.0}
 
-#: Shuffling more names than these takes longer than asking: some orders are prepared instead.
+#: Shuffling more names takes longer than the request: _ORDERS orders are prepared instead.
 _SHUFFLED: Final = 5_000
 _ORDERS: Final = 16
 
@@ -39,7 +39,7 @@ class Case:
 
     @property
     def floor_limit(self) -> float | None:
-        """Of the time, as a multiple of the floor's."""
+        """The limit of p50 as a multiple of the floor's p50; None without a limit."""
         if self.mode == NAMES and self.verb in ("filter", "prioritize"):
             return FLOOR_LIMITS.get(self.nodes)
         return None
@@ -53,9 +53,9 @@ class Case:
 
 
 class Asker:
-    """Makes the bodies of a case; nodes are taken from the first ones of the cluster.
+    """Makes the bodies of a case with the first nodes of the cluster.
 
-    The first n nodes have all shapes and are half of them fit for HALF_CLASS, as all are.
+    Like the whole cluster, the first n nodes have all shapes, and half of them fit HALF_CLASS.
     """
 
     def __init__(self, cluster: Cluster, seed: int = 1) -> None:
@@ -64,7 +64,7 @@ class Asker:
         self._serial = 0
 
     def bodies(self, case: Case) -> Bodies:
-        """Endless; each of another pod, and with the nodes in another order."""
+        """Bodies without end, each with another pod and another order of the nodes."""
         make = self._maker(case)
         while True:
             self._serial += 1
@@ -93,7 +93,7 @@ class Asker:
         return lambda pod: nodes_body(pod, self._rng.sample(nodes, count))
 
     def _preempt_maker(self, names: list[str]) -> Callable[[bytes], bytes]:
-        # Go sorts a map's keys, so it is the victims that change places.
+        # Go sorts a map's keys, so the victims are rotated instead of the names.
         names = sorted(names)
         victims = [meta_victims(serial) for serial in range(len(names))]
 
@@ -105,7 +105,7 @@ class Asker:
 
 
 def cases(sizes: Sequence[int]) -> list[Case]:
-    """What the service is asked."""
+    """The cases for the service."""
     found = [
         Case(verb, NAMES, kind, size)
         for verb in ("filter", "prioritize")
@@ -119,5 +119,5 @@ def cases(sizes: Sequence[int]) -> list[Case]:
     ]
 
 
-#: What the webhook is asked.
+#: The cases for the webhook.
 REVIEWS: Final = (Case("mutate", REVIEW, HALF, 1), Case("validate", REVIEW, NO_CLASS, 1))

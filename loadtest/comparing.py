@@ -1,6 +1,6 @@
-"""Asks two servers the same things in turn and takes the times: a service and the floor.
+"""Sends the same requests to two servers in turn, the service and the floor, and times them.
 
-The floor answers with the same bytes as the service, which it has been given before.
+The floor answers with the same bytes as the service; it is given them beforehand.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ class Result:
 
 @contextlib.contextmanager
 def quiet_collector() -> Iterator[None]:
-    """No garbage collection of ours in the middle of a measured request."""
+    """Keep this process's garbage collector off while requests are measured."""
     gc.collect()
     gc.disable()
     try:
@@ -55,8 +55,8 @@ def quiet_collector() -> Iterator[None]:
 class Comparison:
     """A connection to each of the two servers.
 
-    As long as the stack is open, servers and client each keep to a processor (set_apart).
-    All methods raise ServerError for an answer that is not a 200 of the size expected.
+    Until the stack closes, servers and client run on separate processors (set_apart).
+    All methods raise ServerError for an answer that is not a 200 of the expected size.
     """
 
     def __init__(self, service: Server, floor: Server, stack: contextlib.ExitStack) -> None:
@@ -69,7 +69,7 @@ class Comparison:
         self._rng = random.Random(7)
 
     def measure(self, case: Case, bodies: Bodies, requests: int) -> Result:
-        """Ask each server so many times."""
+        """Send so many requests to each server."""
         offered = next(bodies)
         size = self._prepare(case, self._asked(case, offered))
         if case.verb == "prioritize":
@@ -81,13 +81,13 @@ class Comparison:
         with quiet_collector():
             for body in islice(bodies, requests):
                 asked = self._asked(case, body)
-                # Another order each time: who comes first is nobody's advantage.
+                # A random order each time, so that no server gains by being first.
                 for name in self._rng.sample(list(self._clients), len(self._clients)):
                     seconds[name].append(self._ask(name, case, asked, size))
         return Result(case, {name: Times.of(taken) for name, taken in seconds.items()})
 
     def _prepare(self, case: Case, body: bytes) -> int:
-        """Have the floor know the service's answer; its size."""
+        """Give the floor the service's answer; returns the size of the answer."""
         answer = self._clients[SERVICE].ask(case.verb, body)
         if answer.status != 200:
             raise ServerError(f"{case}: answered {answer.status}: {answer.body[:200]!r}")
@@ -95,9 +95,9 @@ class Comparison:
         return len(answer.body)
 
     def _asked(self, case: Case, body: bytes) -> bytes:
-        """What the verb is asked where this is what the filter is offered.
+        """The verb's body, made of a body for the filter.
 
-        kube-scheduler has the nodes scored that the filter has left, in the order of its answer.
+        kube-scheduler sends prioritize the nodes that the filter left, in the order of its answer.
         """
         if (case.verb, case.mode, case.kind) != ("prioritize", NAMES, HALF):
             return body
@@ -106,7 +106,7 @@ class Comparison:
         return b"".join((head, mark, orjson.dumps(left), b"}"))
 
     def _ask(self, name: str, case: Case, body: bytes, size: int) -> float:
-        """The seconds it took."""
+        """The seconds that the request took."""
         try:
             answer = self._clients[name].time(case.verb, body)
         except OSError as error:

@@ -1,7 +1,7 @@
-"""What a kubelet adds to a Node until it has about 10 KB; nothing of it decides anything.
+"""The fields that a kubelet adds to a Node, up to about 10 KB. No verdict depends on them.
 
-Conditions, addresses and the like are those of a real kubelet (tests/recorded/real-node); images
-are most of it, as on nodes that have run for a while.
+Conditions, addresses and the like are those of a real kubelet (tests/recorded/real-node). Images
+are most of the size, as on nodes that have run for a while.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from loadtest.processes import ROOT
 
 Json = dict[str, Any]
 
-#: Images listed; kubelet reports up to 50 (--node-status-max-images).
+#: The number of images listed; a kubelet reports up to 50 (--node-status-max-images).
 IMAGES: Final = 32
 
 
@@ -34,7 +34,7 @@ def _image(index: int, number: int) -> Json:
 
 
 def fatten(node: Json, index: int) -> Json:
-    """The node with what a kubelet reports."""
+    """The node with the fields that a kubelet reports."""
     real = _real()
     metadata = {
         **real["metadata"],

@@ -1,8 +1,8 @@
-"""The floor: a bare uvicorn application that reads a body and sends an answer prepared before.
+"""The floor: a bare uvicorn application that reads a body and sends a prepared answer.
 
     python -m loadtest.floor
 
-PUT a path with the answer to prepare; POST it as one would ask the service.
+PUT the answer to a path to prepare it. Then POST requests to the path, as to the service.
 """
 
 import gc
@@ -25,7 +25,7 @@ _PREPARED: dict[str, bytes] = {"/readyz": b"ok"}
 
 
 async def prepared(scope: Message, receive: Receive, send: Send) -> None:
-    """The application."""
+    """The ASGI application."""
     pieces, more = [], True
     while more:
         message = await receive()
@@ -42,7 +42,7 @@ async def prepared(scope: Message, receive: Receive, send: Send) -> None:
 
 
 def main() -> None:
-    """Serve until told to stop, with uvicorn's settings of the service."""
+    """Serve until stopped, with the service's settings of uvicorn."""
     listener = listen_on(address("127.0.0.1:0"), "--bind")
     print(f"listening on {announce(listener, tls=False)[0]}", file=sys.stderr, flush=True)
     config = uvicorn.Config(
@@ -55,7 +55,7 @@ def main() -> None:
         log_level="warning",
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
     )
-    # As the service does: what lives as long as the process is not collected again.
+    # As in the service: objects that live as long as the process are not collected again.
     gc.collect()
     gc.freeze()
     uvicorn.Server(config).run(sockets=[listener])

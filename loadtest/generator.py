@@ -1,9 +1,9 @@
-"""Made-up clusters: Node and RuntimeClass objects, and manifests of them.
+"""Generated clusters: Node and RuntimeClass objects, and manifests of them.
 
-The same size gives the same cluster. What decides about RuntimeClasses is laid out so that
-1. as many different shapes exist as asked for, whatever the number of RuntimeClasses;
-2. HALF_CLASS fits the nodes of even index and no other (with one shape: all nodes);
-3. it is refused for three reasons: the selector, a taint, a missing handler.
+The same ClusterSpec gives the same cluster. The fields that verdicts depend on are chosen so that
+1. the cluster has the given number of shapes, whatever the number of RuntimeClasses;
+2. HALF_CLASS fits the nodes of even index and no others (with one shape: all nodes);
+3. nodes refuse HALF_CLASS for three reasons: the selector, a taint, a missing handler.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _GVISOR_LABEL: Final = "sandbox.example.com/gvisor"
 _KATA_LABEL: Final = "katacontainers.io/kata-runtime"
 _POOL_LABEL: Final = "node.example.com/pool"
 
-#: Any combination of them makes another shape: 2 ** 13 = 8,192.
+#: Each combination of these handlers makes another shape: 2 ** 13 = 8,192.
 EXTRA_HANDLERS: Final = (
     "kata-qemu",
     "kata-clh",
@@ -66,7 +66,7 @@ def made_up_uuid(*seed: object) -> str:
 
 
 def _name(index: int) -> str:
-    """A name as clouds and people give them; unique by its index."""
+    """A node name as clouds and people choose it, unique for each index."""
     kind, digest = index // 2 % 3, hashlib.sha256(f"1/{index}".encode()).hexdigest()
     if kind == 0:
         address = f"{index >> 16 & 255}-{index >> 8 & 255}-{index & 255}"
@@ -89,7 +89,7 @@ def _handler(name: str, features: bool) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What the nodes of one shape have in common; even numbers fit HALF_CLASS, odd ones don't."""
+    """The fields that nodes of a shape share. Even numbers fit HALF_CLASS, odd ones don't."""
 
     labels: Json
     taints: list[Json]
@@ -105,18 +105,18 @@ def _shape(number: int) -> _Shape:
         names.append("runsc")
         if number % 4 == 2:
             taints.append(_taint(_GVISOR_LABEL, "true"))
-    elif number % 8 == 3:  # gVisor is there, and so is a GPU that other pods are kept from
+    elif number % 8 == 3:  # has gVisor, and a GPU whose taint keeps other pods away
         labels[_GVISOR_LABEL] = "true"
         names.append("runsc")
         taints.append(_taint("nvidia.com/gpu", "present"))
-    elif number % 8 == 5:  # labelled too early
+    elif number % 8 == 5:  # labelled before gVisor is installed
         labels[_GVISOR_LABEL] = "true"
     elif number % 6 == 1:
         labels[_KATA_LABEL] = "true"
         taints.append(_taint("dedicated", "kata"))
     handlers = [_handler("", True), _handler("runc", True)]
     handlers += [_handler(name, name in ("crun", "youki")) for name in sorted(names)]
-    # One shape with a kubelet that is too old to report handlers.
+    # The kubelet of one shape is too old to report handlers.
     return _Shape(labels, taints, [] if number == 7 else handlers)
 
 
@@ -161,7 +161,7 @@ def _runtime_class(number: int, shapes: int) -> Json:
 
 
 class Cluster:
-    """A cluster of ClusterSpec's size; its objects are made when they are asked for."""
+    """A cluster as in its ClusterSpec. Its objects are made on demand."""
 
     def __init__(self, spec: ClusterSpec) -> None:
         self.spec = spec
@@ -179,7 +179,7 @@ class Cluster:
         )
 
     def node(self, index: int, *, fat: bool = False) -> Json:
-        """A v1 Node: slim is what decides and a little more, fat is 10 KB as a kubelet has it."""
+        """A v1 Node with the deciding fields and a few others; fat: 10 KB, as from a kubelet."""
         number = self.shape_number(index)
         shape = self._shapes.get(number)
         if shape is None:
@@ -218,7 +218,7 @@ class Cluster:
         ]
 
     def write_manifest(self, path: Path) -> None:
-        """A List of all RuntimeClasses and Nodes, an object a line."""
+        """Write a List of all RuntimeClasses and Nodes, one object on each line."""
         nodes = (
             {"apiVersion": "v1", "kind": "Node", **self.node(index)}
             for index in range(self.spec.nodes)

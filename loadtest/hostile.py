@@ -1,7 +1,7 @@
-"""What a broken or malicious client does to the service, each with what must come of it.
+"""Attacks of broken or malicious clients, each with the reaction expected of the service.
 
-Plain sockets, since no HTTP client sends such things; under locust they are gevent's. Each attack
-is bounded in bytes and in time, and ends with its socket closed.
+They use plain sockets, since no HTTP client sends such requests; under locust these are gevent's.
+Each attack is bounded in bytes and in time, and closes its socket at the end.
 """
 
 import contextlib
@@ -25,13 +25,13 @@ from extender.verbs.bodies import (
 from loadtest.generator import Cluster, ClusterSpec, go_json
 from loadtest.processes import Address
 
-#: The service cuts a request off 10 s after it began; it looks once a second, later where the
-#: machine is busy.
+#: The most seconds until a request is cut off. The service's deadline is 10 s after the request
+#: began, checked once a second; the check comes later on a busy machine.
 CUT_OFF_SECONDS: Final = 20.0
 _PAUSE_SECONDS: Final = 0.25
 _RECEIVE: Final = 64 * 1024
 
-#: Sent of a body that is announced as too large; the answer must not wait for the rest.
+#: The part that is sent of a body over the limit: the answer must not wait for the rest.
 _SAMPLE: Final = b"x" * (256 * 1024)
 
 _MALFORMED: Final = (
@@ -57,14 +57,14 @@ _NOT_HTTP: Final = (
     b"POST /filter HTTP/1.1\r\nHost: x\r\n" + b"X-Long: " + b"y" * 100_000 + b"\r\n\r\n",
 )
 
-#: As long as those of cloud providers.
+#: A node name as long as those of cloud providers.
 _NAME: Final = b"node-00000000.of-a-cluster.example"
 
 _FINE: Final = b'{"Pod":{"metadata":{"name":"p"}},"Nodes":null,"NodeNames":["a"]}'
 _FINE_LENGTH: Final = b"Content-Length: %d\r\n" % len(_FINE)
 
-#: HTTP that some servers take for something else, with the statuses that are right. uvicorn does
-#: not look at Host, nor does the service.
+#: HTTP requests that some servers misread, with the correct statuses. Neither uvicorn nor the
+#: service checks Host.
 _ODD: Final = (
     (b"POST /filter HTTP/1.1\r\n" + _FINE_LENGTH, (200, 400)),
     (b"POST /filter HTTP/1.1\r\nHost: x\r\nHost: y\r\n" + _FINE_LENGTH, (200, 400)),
@@ -74,7 +74,7 @@ _ODD: Final = (
     (b"POST //filter HTTP/1.1\r\nHost: x\r\n" + _FINE_LENGTH, (404,)),
 )
 
-#: Asked again and again by a client that reads nothing, until no more is taken.
+#: The request that a client who reads no answers repeats until the service takes no more.
 _MANY_NAMES: Final = b",".join(b'"node-%05d"' % number for number in range(20_000))
 _LARGE: Final = b'{"Pod":{"metadata":{"name":"p"}},"Nodes":null,"NodeNames":[%b]}' % _MANY_NAMES
 
@@ -85,7 +85,7 @@ class UnexpectedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to, and the service's --max-body-bytes."""
+    """The service's address and its --max-body-bytes."""
 
     address: Address
     max_body_bytes: int
@@ -134,9 +134,9 @@ def over_the_limit(target: Target, _rng: random.Random) -> None:
 
 
 def over_the_limit_in_chunks(target: Target, _rng: random.Random) -> None:
-    """Chunks that go beyond the limit: 413 before the last of them.
+    """Sends chunks beyond the limit: 413 before the last chunk.
 
-    Or 503, when others do the same: what all requests hold together is bounded too.
+    Or 503 while others do the same: the memory of all requests together is limited too.
     """
     with _connected(target) as connection:
         head = b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -148,15 +148,15 @@ def over_the_limit_in_chunks(target: Target, _rng: random.Random) -> None:
 
 
 def malformed_body(target: Target, rng: random.Random) -> None:
-    """Bodies that are no ExtenderArgs: 400."""
+    """Sends a body that is not ExtenderArgs: 400."""
     body = rng.choice(_MALFORMED)
     with _connected(target) as connection:
         connection.sendall(_head(len(body), rng.choice(("/filter", "/prioritize"))) + body)
         _expect(connection, 400)
 
 
-#: Bodies that cost much for their size: where to, what comes before, what is repeated, how often at
-#: the most without being refused for its number, and the end.
+#: Bodies that are expensive for their size: the path, the start, the part that is repeated, the
+#: most repetitions that no limit of numbers refuses, and the end.
 _COSTLY: Final = (
     ("/filter", b'{"Pod":{},"NodeNames":null,"Nodes":{"items":[', b"null", MAX_NODES, b"]}}"),
     ("/filter", b'{"Pod":{},"Nodes":null,"NodeNames":[', b'"%b"' % _NAME, MAX_NAMES, b"]}"),
@@ -178,7 +178,7 @@ _COSTLY: Final = (
         b"]}}}",
     ),
 )
-#: Whole Nodes, which the service remembers, so that it holds more afterwards than before.
+#: Whole Nodes, which the service caches: it holds more memory afterwards than before.
 _REMEMBERED: Final = (
     "/filter",
     b'{"Pod":{},"Nodes":{"metadata":{},"items":[',
@@ -186,7 +186,7 @@ _REMEMBERED: Final = (
     MAX_NODES,
     b']},"NodeNames":null}',
 )
-#: A multiple of this is not reached by every repetition: the limits of sizes differ by verb.
+#: A costly body has the size limit divided by one of these: size limits differ by verb.
 _COSTLY_SHARES: Final = (16, 4, 1)
 
 
@@ -195,7 +195,7 @@ _Kind = tuple[str, bytes, bytes, int, bytes]
 
 @lru_cache(maxsize=len(_COSTLY) * len(_COSTLY_SHARES))
 def _costly(kind: _Kind, size: int) -> tuple[str, bytes]:
-    """Path and body of about this size, or as large as its kind may be."""
+    """The path, and a body of about this size, or with the most repetitions of its kind."""
     path, start, repeated, most, end = kind
     count = min(most, (size - len(start) - len(end)) // (len(repeated) + 1))
     return path, b"".join((start, b",".join([repeated] * count), end))
@@ -210,7 +210,7 @@ def _send(target: Target, path: str, body: bytes) -> None:
 
 
 def send_largest(target: Target) -> None:
-    """The largest body of each kind, by two clients at once. Raises UnexpectedError."""
+    """Send the largest body of each kind, from two clients at once. Raises UnexpectedError."""
     for kind in (*_COSTLY, _REMEMBERED):
         path, body = _costly(kind, target.max_body_bytes)
         with ThreadPoolExecutor(2) as clients:
@@ -219,17 +219,17 @@ def send_largest(target: Target) -> None:
 
 
 def costly_body(target: Target, rng: random.Random) -> None:
-    """Bodies within the limit whose values are as many, or as odd, as can be: an answer.
+    """Sends a body within the limit that is as expensive as possible: 200 or 400.
 
-    Or 413, when JSON is too large that is not as kube-scheduler writes it; or 503, when others send
-    as much.
+    Or 413, since JSON in another form than kube-scheduler's has a lower limit. Or 503 while others
+    send as much.
     """
     size = target.max_body_bytes // rng.choice(_COSTLY_SHARES)
     _send(target, *_costly(rng.choice(_COSTLY), size))
 
 
 def not_http(target: Target, rng: random.Random) -> None:
-    """No HTTP, or ambiguous HTTP: a 4xx, or the connection ends."""
+    """Sends no HTTP, or ambiguous HTTP: a 4xx, or the connection is closed."""
     with _connected(target) as connection:
         with contextlib.suppress(ConnectionError):
             connection.sendall(rng.choice(_NOT_HTTP))
@@ -238,7 +238,7 @@ def not_http(target: Target, rng: random.Random) -> None:
 
 
 def odd_http(target: Target, rng: random.Random) -> None:
-    """Requests that some servers take for others: they are answered as they must be."""
+    """Sends a request that some servers misread: a correct status."""
     head, statuses = rng.choice(_ODD)
     with _connected(target) as connection:
         connection.sendall(head + b"\r\n" + _FINE)
@@ -246,7 +246,7 @@ def odd_http(target: Target, rng: random.Random) -> None:
 
 
 def half_sent(target: Target, rng: random.Random) -> None:
-    """Half a head or half a body, then silence: cut off in time."""
+    """Sends half a head or half a body, then nothing: cut off in time."""
     whole = _head(100) + b"{" * 50
     with _connected(target) as connection:
         connection.sendall(whole[: rng.choice((5, 30, len(whole)))])
@@ -254,7 +254,7 @@ def half_sent(target: Target, rng: random.Random) -> None:
 
 
 def byte_by_byte(target: Target, _rng: random.Random) -> None:
-    """A request that never stops arriving: cut off in time all the same."""
+    """Sends a request that never ends, byte by byte: cut off in time all the same."""
     with _connected(target) as connection:
         began = time.monotonic()
         connection.sendall(_head(1_000_000))
@@ -272,7 +272,7 @@ def byte_by_byte(target: Target, _rng: random.Random) -> None:
 
 
 def silent(target: Target, _rng: random.Random) -> None:
-    """Connects and says nothing: closed in time."""
+    """Connects and sends nothing: closed in time."""
     with _connected(target) as connection:
         _expect(connection, 0, 408)
 
@@ -299,11 +299,11 @@ def dropped(target: Target, rng: random.Random) -> None:
     """Sends some of a request and resets the connection."""
     with _connected(target) as connection:
         connection.sendall(_head(1_000_000) + b"x" * rng.choice((0, 1000, 200_000)))
-        # No FIN but a reset, as of a process that was killed.
+        # Closing sends a reset instead of a FIN, as of a process that was killed.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-#: Over within a moment; with how often each is chosen.
+#: Attacks that end within a moment, with the weight by which each is chosen.
 QUICK: Final[dict[Attack, int]] = {
     over_the_limit: 4,
     over_the_limit_in_chunks: 4,
@@ -314,5 +314,5 @@ QUICK: Final[dict[Attack, int]] = {
     dropped: 4,
 }
 
-#: Each holds a connection until the service cuts it off.
+#: Attacks that hold a connection until the service cuts it off, with their weights.
 SLOW: Final[dict[Attack, int]] = {half_sent: 4, byte_by_byte: 2, silent: 2, never_reads: 2}

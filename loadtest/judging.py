@@ -1,4 +1,4 @@
-"""Verdicts: which limits were kept, which are broken."""
+"""Verdicts: which limits a run kept, and which it broke."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def environment_line() -> str:
-    """What the figures depend on beside the code; a high load of the machine spoils them."""
+    """The environment that the figures depend on. A high load of the machine distorts them."""
     return (
         f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} CPUs, "
         f"load {os.getloadavg()[0]:.2f}, {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}"
@@ -18,14 +18,14 @@ def environment_line() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Something a run must keep to."""
+    """A limit that a run must keep."""
 
     text: str
     kept: bool
 
 
 def told(out: Path, name: str, parts: Sequence[str], limits: Sequence[Limit] = ()) -> int:
-    """Write what was measured into NAME.md and print it with the verdicts; the exit code."""
+    """Write the results into NAME.md, print them with the verdicts, and return the exit code."""
     written = "\n\n".join([*parts, environment_line()])
     (out / f"{name}.md").write_text(f"{written}\n")
     print("\n".join([written, *([""] if limits else ()), *lines(limits)]))

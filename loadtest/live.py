@@ -1,10 +1,10 @@
-"""What following a cluster costs, up to 65,000 nodes: the start, memory, updates of nodes.
+"""The cost of following a cluster of up to 65,000 nodes: start, memory, updates of nodes.
 
     make bench-live        or        python -m loadtest.live --sizes 1000,5000 --quick
 
 For each size the real service, with the flags of the shipped manifests, follows an API server that
-sends the nodes' updates at the rate that kubelets cause, and is asked by a scheduler. Prints
-tables; writes live.md into loadtest/out/.
+sends node updates at the rate of real kubelets, and a scheduler sends it requests. Prints tables;
+writes live.md into loadtest/out/.
 """
 
 import argparse
@@ -36,20 +36,20 @@ from tests.fakes.apiserver import kubeconfig
 SIZES: Final = (100, 1_000, 5_000, 65_000)
 QUICK_SIZES: Final = (100, 1_000, 5_000)
 
-#: As the shipped manifests have it.
+#: The flags in the shipped manifests.
 FLAGS: Final = ("--requeue-pods",)
 
-#: For how long each state is looked at.
+#: How long each state is measured.
 SECONDS: Final = 6.0
 QUICK_SECONDS: Final = 2.0
 
-#: Nodes' updates a second when their cost is taken: enough to stand out.
+#: Node updates a second while their cost is measured: enough to stand out.
 UPDATES: Final = 500
 
 _LISTED_SECONDS: Final = 300.0
 _SETTLE_SECONDS: Final = 0.5
 
-#: What the service logs then.
+#: The log line of the service once it has listed the waiting pods.
 _LISTED: Final = "waiting pods listed"
 
 
@@ -65,7 +65,7 @@ class _Spending:
 
 
 def _wait_listed(log: Path) -> None:
-    """Until --requeue-pods has listed the waiting pods of the cluster. Raises ServerError."""
+    """Wait until --requeue-pods has listed the cluster's waiting pods. Raises ServerError."""
     deadline = time.monotonic() + _LISTED_SECONDS
     while _LISTED not in log.read_text():
         if time.monotonic() > deadline:
@@ -74,13 +74,13 @@ def _wait_listed(log: Path) -> None:
 
 
 def _schedule(server: Server, cluster: Cluster, load: Load, seconds: float) -> Times:
-    """Ask as a scheduler that places so many pods a second."""
+    """Send requests like a scheduler that places load.pods_a_second pods a second."""
     asker = Asker(cluster)
     cases = [Case("filter", NAMES, kind, load.offered) for kind in (HALF, NO_CLASS)]
     kinds = [asker.bodies(case) for case in cases]
     took: list[float] = []
     with Client(server.address) as client:
-        for bodies in kinds:  # the first request of a kind works out its verdicts
+        for bodies in kinds:  # the first request of a kind computes its verdicts
             client.time("filter", next(bodies))
         began = time.monotonic()
         for number in range(max(1, round(load.pods_a_second * seconds))):
@@ -96,7 +96,7 @@ def _schedule(server: Server, cluster: Cluster, load: Load, seconds: float) -> T
 def _following(
     api: ApiServer, server: Server, updates: float, seconds: float
 ) -> tuple[float, float]:
-    """Share of a core and bytes a second, with so many updates of nodes a second."""
+    """(share of a core, bytes a second) at this number of node updates a second."""
     api.change_nodes(updates)
     time.sleep(_SETTLE_SECONDS)
     before, spending, began = api.counts(), _Spending(server), time.monotonic()
@@ -106,7 +106,7 @@ def _following(
 
 
 def measure(api: ApiServer, cluster: Cluster, folder: str, seconds: float, out: Path) -> Run:
-    """One size. Raises ServerError, OSError."""
+    """Measure one size. Raises ServerError, OSError."""
     load, name = Load.of(cluster), f"live-{cluster.spec.nodes}"
     config = Path(folder) / "kubeconfig"
     config.write_text(kubeconfig(api.url))

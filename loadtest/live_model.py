@@ -1,4 +1,4 @@
-"""What a cluster of some size asks of the service, what was measured of it, and the tables."""
+"""The load that a cluster of some size causes, the results of a run, and the tables of them."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,13 +11,13 @@ from loadtest.generator import Cluster, go_json
 from loadtest.shipped import shipped
 from loadtest.tables import mebibytes, milliseconds, table
 
-#: A kubelet writes its Node's status this often when nothing about it has changed, and looks for
-#: changes that often (nodeStatusReportFrequency and nodeStatusUpdateFrequency at their defaults,
-#: pkg/kubelet/apis/config/v1beta1/defaults.go). Its Lease, each 10 s, is not watched by us.
+#: How often a kubelet writes an unchanged Node status, and how often it looks for changes
+#: (nodeStatusReportFrequency and nodeStatusUpdateFrequency at their defaults,
+#: pkg/kubelet/apis/config/v1beta1/defaults.go). The service does not watch the Lease, each 10 s.
 REPORT_SECONDS: Final = 300
 UPDATE_SECONDS: Final = 10
 
-#: One pod a second for so many nodes, but not fewer and not more than these.
+#: One pod a second for so many nodes, within the two bounds below.
 _NODES_A_POD: Final = 100
 _LEAST_PODS_A_SECOND: Final = 5
 _MOST_PODS_A_SECOND: Final = 100
@@ -26,7 +26,7 @@ _MOST_PODS_A_SECOND: Final = 100
 _LEAST_OFFERED: Final = 100
 _LEAST_PERCENT: Final = 5
 
-#: A request is rounded up to these; and is not under what is needed to start at all.
+#: A request is rounded up to a multiple of the step, and is at least what the start needs.
 _CPU_STEP: Final = 50
 _MEMORY_STEP: Final = 32
 _LEAST_CPU: Final = 100
@@ -38,10 +38,10 @@ _WIDTH: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What happens in a cluster. Rates are a second; node_bytes is the size of one update.
+    """The load of a cluster. Rates are per second; node_bytes is the size of one update.
 
-    Each pod that starts may bring an image to its node, which is a change of the Node's status.
-    offered: how many of the nodes that fit kube-scheduler asks about, at the most.
+    Each pod that starts may pull an image, which changes the Node's status. offered: the most nodes
+    that kube-scheduler sends to the extender, of those that fit.
     """
 
     nodes: int
@@ -65,10 +65,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One size. Shares of a core, seconds, milliseconds of the filter, bytes.
+    """The results for one size: shares of a core, seconds, bytes; the filter's times are in ms.
 
-    memory: of both processes once they had been asked; peak: the most they had, what they share
-    counted twice. update_milliseconds: processor time for an update of a node.
+    memory: of both processes after the requests. peak: the sum of their peaks, so shared memory
+    counts twice. update_milliseconds: processor time for an update of a node.
     """
 
     load: Load
@@ -87,17 +87,17 @@ class Run:
 
     @property
     def requests_an_hour(self) -> float:
-        """Each watch is asked for anew after a random time between the two."""
+        """A watch is renewed after a random time from MIN_WATCH_SECONDS to MAX_WATCH_SECONDS."""
         return self.watches * 3600 / ((MIN_WATCH_SECONDS + MAX_WATCH_SECONDS) / 2)
 
     @property
     def cpu_request(self) -> int:
-        """Thousandths of a core: what it takes while it is asked."""
+        """The usage while requests arrive, in thousandths of a core, rounded up."""
         return max(_LEAST_CPU, _up(1000 * self.asked, _CPU_STEP))
 
     @property
     def memory_request(self) -> int:
-        """MiB: what it holds, and a quarter."""
+        """The memory in use and a quarter more, in MiB, rounded up."""
         return max(_LEAST_MEMORY, _up(SPARE * self.memory / 2**20, _MEMORY_STEP))
 
 
@@ -123,7 +123,7 @@ _SERVICE: Final[_Columns] = {
     "p50": lambda run: milliseconds(run.filter_p50),
     "p99": lambda run: milliseconds(run.filter_p99),
 }
-#: What the API server has of it, and what to write into a manifest.
+#: The load of the API server, and the requests to write into a manifest.
 _OTHERS: Final[_Columns] = {
     "watches": lambda run: f"{run.watches}",
     "requests/h": lambda run: f"{run.requests_an_hour:.0f}",

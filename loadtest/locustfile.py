@@ -1,4 +1,4 @@
-"""The users of the load test: a kube-scheduler as it behaves, probes, and hostile clients.
+"""The users of the load test: a realistic kube-scheduler, probes, and hostile clients.
 
 `make loadtest` runs it (loadtest/run.py). The service must have the nodes of loadtest.generator.
 """
@@ -21,16 +21,16 @@ from loadtest.generator import Cluster, ClusterSpec, go_json
 from loadtest.hostile import QUICK, SLOW, Attack, Target, UnexpectedError
 from loadtest.processes import Address
 
-#: Orders of the nodes that are prepared: making one costs more than asking about it.
+#: The number of prepared orders of the nodes: making one costs more than the request.
 ORDERS: Final = 16
 
-#: kube-scheduler dry-runs preemption on 10 % of the nodes, but on 100 at least.
+#: kube-scheduler dry-runs preemption on 10 % of the nodes, but at least on 100.
 _VICTIM_NODES: Final = 100
 
 #: Most pods of most clusters name no class.
 _SHARE_WITH_CLASS: Final = 0.1
 
-#: Pods until one preempts, and attacks a second of a hostile user.
+#: The number of pods of which one preempts; the attacks of a hostile user a second.
 _PREEMPT_EVERY: Final = 50
 _ATTACKS: Final = 5.0
 
@@ -71,12 +71,12 @@ events.quitting.add_listener(_write_times)
 
 @cache
 def _cluster(nodes: int) -> Cluster:
-    """All users of this process have one copy of the names."""
+    """Cached, so that all users of this process share one copy of the names."""
     return Cluster(ClusterSpec(nodes))
 
 
 class SchedulerUser(FastHttpUser):  # type: ignore[misc]  # locust is not installed for mypy
-    """kube-scheduler: one pod at a time, filter, then prioritize on what has passed."""
+    """kube-scheduler: one pod at a time, filter, then prioritize for the nodes that passed."""
 
     wait_time = constant(0)
     network_timeout = 30.0
@@ -92,7 +92,7 @@ class SchedulerUser(FastHttpUser):  # type: ignore[misc]  # locust is not instal
         self._classes = [each["metadata"]["name"] for each in cluster.runtime_classes()]
 
     def schedule(self) -> None:
-        """One pod."""
+        """Schedule one pod."""
         self._serial += 1
         has_class = self._rng.random() < _SHARE_WITH_CLASS
         runtime_class = self._rng.choice(self._classes) if has_class else ""
@@ -125,7 +125,7 @@ class SchedulerUser(FastHttpUser):  # type: ignore[misc]  # locust is not instal
                 response.failure(f"status {response.status_code}: {response.text[:100]}")
                 return None
             answer = orjson.loads(response.content)
-            if verb == "filter":  # which says something about every node
+            if verb == "filter":  # its answer must cover every node
                 told = len(answer["NodeNames"]) + len(answer["FailedAndUnresolvableNodes"])
                 if told != nodes:
                     response.failure(f"{told} nodes in the answer, {nodes} asked about")
@@ -151,7 +151,7 @@ class ProbeUser(FastHttpUser):  # type: ignore[misc]  # locust is not installed 
 
 
 class _Attacker(User):  # type: ignore[misc]  # locust is not installed for mypy
-    """See loadtest.hostile; an attack counts as failed when the service reacts wrongly."""
+    """Runs attacks of loadtest.hostile. An attack fails if the service reacts wrongly."""
 
     abstract = True
     attacks: dict[Attack, int]
@@ -189,12 +189,12 @@ def _address(url: str) -> Address:
 
 
 class HostileUser(_Attacker):
-    """Over the limit, malformed, dropped: many in a second."""
+    """Quick attacks (over the limit, malformed, dropped), several a second."""
 
     attacks = QUICK
 
 
 class SlowUser(_Attacker):
-    """Half-sent, drop by drop, silent or reading nothing: one connection is always held."""
+    """Slow attacks (half-sent, byte by byte, silent, never reading) on one connection at a time."""
 
     attacks = SLOW

@@ -1,4 +1,4 @@
-"""Server processes to measure: started on a free loopback port, watched in /proc, stopped again."""
+"""Server processes to measure: started on a free loopback port, watched in /proc, then stopped."""
 
 import contextlib
 import http.client
@@ -26,19 +26,19 @@ _OPS: Final = re.compile(r"probes and metrics on http://(127\.0\.0\.1):(\d+)")
 _PROPORTIONAL: Final = re.compile(r"^Pss:\s+(\d+) kB$", re.MULTILINE)
 _PEAK: Final = re.compile(r"VmHWM:\s+(\d+) kB")
 
-#: Without the compiled part.
+#: The variable that runs the service without its compiled part.
 _PURE_PYTHON: Final = "RUNTIMECLASS_EXTENDER_PURE_PYTHON"
 
 Address = tuple[str, int]
 
 
 class ServerError(Exception):
-    """A server did not start, or answered what it must not."""
+    """A server did not start, or gave a wrong answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process holds, as /proc tells it; memory in bytes."""
+    """The resources of a process, from /proc; memory in bytes."""
 
     rss: int
     threads: int
@@ -57,26 +57,26 @@ class Usage:
 
 
 def memory_of(*pids: int) -> int:
-    """The memory of processes together, bytes: what they share is counted once (Pss)."""
+    """The memory of all processes together, in bytes. Shared memory counts once (Pss)."""
     return _bytes(pids, "smaps_rollup", _PROPORTIONAL)
 
 
 def peak_of(*pids: int) -> int:
-    """The most memory that each of them has had so far, added up, bytes."""
+    """The sum of the processes' peaks of memory so far, in bytes."""
     return _bytes(pids, "status", _PEAK)
 
 
 def _bytes(pids: Sequence[int], file: str, pattern: re.Pattern[str]) -> int:
-    """The sum over processes of a line of a file in /proc."""
+    """The sum of the amounts that match in this file of each process in /proc, in bytes."""
     texts = (Path(f"/proc/{pid}/{file}").read_text() for pid in pids)
     return sum(1024 * int(size) for text in texts for size in pattern.findall(text))
 
 
 def seconds_of(*pids: int) -> float:
-    """Processor seconds of processes since they began, of all threads that still run.
+    """Processor seconds of the processes since their start, of all threads that still run.
 
-    They are the scheduler's own (schedstat, nanoseconds), not ticks of a hundredth. Raises OSError
-    once a process is gone.
+    From the kernel's scheduler (schedstat, nanoseconds), not in ticks of 10 ms. Raises OSError once
+    a process is gone.
     """
     nanoseconds = 0
     for task in (task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()):
@@ -114,12 +114,11 @@ class Server:
 
 
 def set_apart(servers: Iterable[Server], stack: contextlib.ExitStack) -> None:
-    """Give the servers a processor of their own, and this process, the client, another one.
+    """Pin the servers to one processor, and this process, the client, to another.
 
-    So kube-scheduler and its extender run on a machine with processors to spare. Left to itself,
-    the kernel puts a quick server on its client's processor and a slower one on another, and the
-    wake-up across processors is then taken for the slower server's own time. With one processor
-    there is nothing to do.
+    kube-scheduler and its extender run like this on a machine with idle processors. Without it the
+    kernel puts a quick server on its client's processor and a slower one on another, and the slower
+    server's time then includes wake-ups across processors. With one processor nothing is pinned.
     """
     before = os.sched_getaffinity(0)
     first, *_, last = sorted(before) * 2
@@ -134,12 +133,12 @@ def set_apart(servers: Iterable[Server], stack: contextlib.ExitStack) -> None:
 
 
 def program() -> str:
-    """The command, as a user of this Python environment has it."""
+    """The path of the service's program in this Python environment."""
     return str(Path(sys.executable).with_name("runtimeclass-extender"))
 
 
 def command(name: str, manifests: Path, *flags: str) -> list[str]:
-    """serve or webhook, as a user of this Python environment starts it."""
+    """The command line of serve or webhook in this Python environment."""
     return [program(), name, "--bind", "127.0.0.1:0", "--manifests", str(manifests), *flags]
 
 
@@ -148,7 +147,7 @@ def floor_command() -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what would change the flags of the service."""
+    """This process's environment, without the variables that set flags of the service."""
     return {
         key: value
         for key, value in os.environ.items()

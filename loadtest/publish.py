@@ -2,9 +2,9 @@
 
     make bench; make bench-scheduler; make bench-live; make bench-docs
 
-What stands between `<!-- NAME -->` and `<!-- end NAME -->` is replaced by loadtest/out/NAME.md.
-Nothing there is written by hand. What has not been measured here stays as it is: not every machine
-has the programs for all of them.
+The text between `<!-- NAME -->` and `<!-- end NAME -->` is replaced by loadtest/out/NAME.md, and is
+not written by hand. A table without a new measurement stays as it is: not every machine has the
+programs for all measurements.
 """
 
 import re
@@ -24,7 +24,7 @@ NAMES: Final = {
 
 
 def with_output(document: str, name: str, output: str) -> str:
-    """The document with another output between the marks. Raises ValueError without marks."""
+    """The document with this output between the marks. Raises ValueError without marks."""
     begin, end = f"<!-- {name} -->", f"<!-- end {name} -->"
     pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if not pattern.search(document):

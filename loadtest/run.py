@@ -2,11 +2,11 @@
 
     make loadtest        or        python -m loadtest.run --run-time 600 --hostile-users 12
 
-Starts the service on a generated cluster and has locust play its clients. The hostile ones come
-for a while, so that memory finds its level, go, and come again for --run-time. One client of our
-own asks the filter all the time: its requests before and after are held against those beside
-hostile clients. Prints tables and a verdict for each limit; writes loadtest.md and locust's reports
-into loadtest/out/. Exit code 1 when a limit is broken.
+Starts the service on a generated cluster; locust plays its clients. Hostile clients run for a
+while, so that memory reaches its level, stop, and run again for --run-time. Another client asks the
+filter before, beside and after them, and the times are compared. Prints tables and a verdict for
+each limit; writes loadtest.md and locust's reports into loadtest/out/. Exit code 1 when a limit is
+broken.
 """
 
 import argparse
@@ -45,30 +45,29 @@ from loadtest.shipped import shipped
 from loadtest.timing import Client, percentile
 from loadtest.watching import at_rest, server_errors
 
-#: What kube-scheduler offers of 5,000 nodes.
+#: The number of names that kube-scheduler sends in a cluster of 5,000 nodes.
 _ASKED: Final = 500
 
 _SCHEDULER: Final = ("SchedulerUser", "ProbeUser")
 _HOSTILE: Final = ("HostileUser", "SlowUser")
 
-#: Of the run, without hostile clients; seconds.
+#: The time without hostile clients: a share of the run, and its bounds in seconds.
 _BASELINE_SHARE: Final = 0.25
 _BASELINE_LEAST: Final = 5.0
 _BASELINE_MOST: Final = 30.0
 _WARM_SECONDS: Final = 15
-#: Until locust's users are there, or gone.
+#: The time until locust has ended, and until its users have started.
 _LOCUST_SECONDS: Final = 60
 _START_SECONDS: Final = 3.0
 
-#: Threads that are started as they are first needed: for pages, those of --ops-bind, large bodies,
-#: and metrics.
+#: Threads that are started on demand: for pages, --ops-bind, large bodies and metrics.
 _POOL_THREADS: Final = 8 + 2 + 1 + 1
 _SPARE_DESCRIPTORS: Final = 2
 
 #: kube-scheduler's own work for a pod takes some milliseconds.
 _PAUSE_SECONDS: Final = 0.005
 
-#: Hostile clients may add so much to the p99 of a filter, and to the memory at rest.
+#: The most that hostile clients may add to the p99 of a filter, and to the memory at rest.
 _MOST_ADDED_MS: Final = 50.0
 _MOST_GROWTH_MIB: Final = 16.0
 
@@ -77,7 +76,7 @@ _HEAD: Final = ("request", "count", "failed", "per s", "p50 ms", "p99 ms", "max 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What locust's users saw: milliseconds of each request and number of failures, by name."""
+    """The requests of locust's users: milliseconds of each, and number of failures, by name."""
 
     times: Mapping[str, Sequence[float]]
     failures: Mapping[str, int]
@@ -96,7 +95,7 @@ class Load:
 
 
 class Locust:
-    """Some kinds of users in a process of their own, lest they slow others' measuring down."""
+    """Users of some kinds, in a process of their own so that they don't slow other measurements."""
 
     def __init__(self, name: str, flags: argparse.Namespace, server: Server) -> None:
         assert server.ops_address is not None
@@ -116,7 +115,7 @@ class Locust:
 
     @contextlib.contextmanager
     def running(self, users: int, kinds: Sequence[str]) -> Iterator[None]:
-        """Users until the block ends. Raises ServerError when locust fails."""
+        """Run users until the block ends. Raises ServerError if locust does not end in time."""
         self._times.unlink(missing_ok=True)
         options = self._options | {"--users": users, "--spawn-rate": users}
         words = [sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py"]
@@ -137,7 +136,7 @@ class Locust:
             process.wait()
 
     def load(self) -> Load:
-        """Of the last run. Raises ServerError."""
+        """The load of the last run. Raises ServerError if locust wrote no times."""
         if not self._times.exists():
             raise ServerError(f"locust wrote no times; see {self._flags.out}/logs")
         found = json.loads(self._times.read_bytes())
@@ -150,7 +149,7 @@ class Locust:
 
 @dataclass(slots=True)
 class Series:
-    """Milliseconds of requests."""
+    """The milliseconds of each request, and the number of failures."""
 
     took: list[float] = field(default_factory=list)
     failed: int = 0
@@ -161,7 +160,7 @@ class Series:
 
 
 def ask(server: Server, bodies: Iterator[bytes], seconds: float) -> Series:
-    """Ask the filter for so long. Raises OSError when no answer comes."""
+    """Send requests to the filter for so long. Raises OSError when no answer comes."""
     series, end = Series(), time.monotonic() + seconds
     with Client(server.address) as client, quiet_collector():
         while time.monotonic() < end:
@@ -174,10 +173,10 @@ def ask(server: Server, bodies: Iterator[bytes], seconds: float) -> Series:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The loads of scheduler and hostile users; our own requests before, beside and after these.
+    """The loads of locust's users; our client's requests before, beside and after hostile users.
 
-    idle: before the first request; warm: once hostile clients have come and gone; rest: at the end.
-    peak: also of the largest bodies of all kinds, sent by two clients at once.
+    idle: before the first request. warm: after the first hostile clients. rest: at the end. peak:
+    includes the largest bodies of all kinds, sent by two clients at once.
     """
 
     loads: Sequence[Load]
@@ -241,7 +240,7 @@ def measure(flags: argparse.Namespace) -> Measured:
         words = command("serve", manifest, "--ops-bind", "127.0.0.1:0")
         server = stack.enter_context(running("loadtest", words, flags.out))
         assert server.ops_address is not None
-        # Both listeners are there now.
+        # A first request, so that the listener of --ops-bind is there too before `idle` is taken.
         is_ready(server.ops_address)
         idle = Usage.of(server.worker)
         scheduler = Locust("loadtest-scheduler", flags, server)

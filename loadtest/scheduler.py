@@ -1,11 +1,11 @@
-"""What the extender costs kube-scheduler: pods a second, with and without, on a real control plane.
+"""The cost of the extender for kube-scheduler: pods a second on a real control plane.
 
     make bench-scheduler        or        python -m loadtest.scheduler --rounds 3 --pods 1500
 
 It needs etcd, kube-apiserver, kube-scheduler and kubectl in KUBEBUILDER_ASSETS. In each round all
-configurations are tried in turn, in an order drawn anew, on the same cluster; shares are of the
-first one in the same round. Prints a table; writes scheduler.md into loadtest/out/. With --other
-each row is tried with the service of another checkout too, and nothing is written.
+configurations run in a random order on the same cluster; shares are relative to the configuration
+without an extender in the same round. Prints a table; writes scheduler.md into loadtest/out/. With
+--other each row is also run with the service of another checkout, and nothing is written.
 """
 
 import argparse
@@ -41,17 +41,17 @@ from tests.e2e.cluster import cluster, missing
 
 NODES: Final = 5_000
 PODS: Final = 1_500
-#: Where kube-scheduler looks at all nodes for each pod it takes several times as long.
+#: The divisor of the pods where kube-scheduler looks at all nodes: it takes several times as long.
 _ALL_NODES_SHARE: Final = 3
 ROUNDS: Final = 3
 
-#: There are no controllers that make service accounts, or take the taint off a new node; what the
-#: plugin RuntimeClass does, pods of Kind.WITH_CLASS have already.
+#: No controllers create service accounts or remove the taint of a new node. Pods of
+#: Kind.WITH_CLASS already have the fields that the plugin RuntimeClass adds.
 _NO_CONTROLLERS: Final = (
     "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,RuntimeClass"
 )
 
-#: Pods a second of the service, as a multiple of the other's.
+#: The least pods a second of the service, as a multiple of the other's.
 LEAST_OF_OTHER: Final = 0.97
 
 _HEAD: Final = (
@@ -103,7 +103,7 @@ def rows(results: Results) -> list[tuple[str, ...]]:
 
 
 def against_other(results: Results) -> Iterator[Limit]:
-    """For each row of both extenders: pods a second as a multiple of the other's, in each round."""
+    """For each row of both extenders the ratio of pods a second, the median of all rounds."""
     for (kind, configuration), runs in results.items():
         others = results.get((kind, of_other(configuration)), [])
         if others and configuration.extender != OTHER:
@@ -139,7 +139,7 @@ def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def measure(flags: argparse.Namespace) -> Results:
     """Raises ServerError, OSError, AssertionError."""
-    # The same with both extenders, one after the other, is compared best.
+    # Runs with the two extenders follow one another: that makes the best comparison.
     groups = [
         [(kind, each), (kind, of_other(each))]
         if flags.other and each.verbs and each.extender == SERVICE

@@ -1,4 +1,4 @@
-"""What the benchmark of kube-scheduler tries: kinds of pods, and what kube-scheduler is told."""
+"""The cases of the benchmark of kube-scheduler: kinds of pods, and its configurations."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -11,22 +11,22 @@ from loadtest.generator import HALF_CLASS, Cluster, ClusterSpec
 
 Json = dict[str, Any]
 
-#: kube-scheduler's own requests to the API server are 50 a second unless it is told otherwise:
-#: that would be the limit of every configuration.
+#: By default kube-scheduler sends at most 50 requests a second to the API server, which would limit
+#: every configuration.
 _QPS: Final = 10_000
 
-#: Of this much processor one fits on a node that has 64.
+#: A CPU request of which only one fits on a node with 64 CPUs.
 _LARGE_CPU: Final = "40"
 
-#: The service, it again with --reasons=unplaced, and the one of another checkout that it is
-#: compared with.
+#: The extenders: the service, the service with --reasons=unplaced, and the service of another
+#: checkout to compare with.
 SERVICE: Final = "service"
 UNPLACED: Final = "unplaced"
 OTHER: Final = "other"
 
 
 class Kind(StrEnum):
-    """What pods there are.
+    """The kinds of pods.
 
     WITH_CLASS: as the admission plugin leaves them. INSTEAD: with the tolerations of the class and
     without its nodeSelector, so that the extender refuses half of the nodes.
@@ -42,10 +42,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What kube-scheduler is told of the extender; without verbs there is none.
+    """A configuration of kube-scheduler; without verbs it has no extender.
 
-    marked_only: managedResources. default_spread: PodTopologySpread has its default constraints
-    also for ONE_A_NODE. extender: SERVICE, UNPLACED or OTHER.
+    marked_only: with managedResources. default_spread: PodTopologySpread keeps its default
+    constraints for ONE_A_NODE too. extender: SERVICE, UNPLACED or OTHER.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Configuration:
         return document
 
 
-#: What the admission plugin merges into pods of HALF_CLASS.
+#: The fields that the admission plugin merges into pods of HALF_CLASS.
 _SCHEDULING: Final[Json] = next(iter(Cluster(ClusterSpec(1)).runtime_classes()))["scheduling"]
 
 
@@ -91,7 +91,7 @@ def pod(serial: int, kind: Kind, *, marked: bool) -> Json:
     runtime_class = HALF_CLASS if kind in (Kind.WITH_CLASS, Kind.INSTEAD) else ""
     document = bodies.pod(serial, runtime_class)
     metadata, spec = document["metadata"], document["spec"]
-    # Pods of one Deployment differ in their names alone.
+    # Pods of one Deployment differ only in their names.
     labels = {"app.kubernetes.io/name": "web", "pod-template-hash": "54cbfc6b8d"}
     created: Json = {"metadata": {"name": f"p{serial:06d}", "labels": labels}, "spec": spec}
     created["metadata"]["annotations"] = metadata["annotations"]
@@ -124,13 +124,13 @@ ALL_NODES: Final = (
     Configuration("filter, preempt, 100 %", _WITH_PREEMPT, all_nodes=True),
     Configuration("all three verbs, 100 %", _ALL, all_nodes=True),
 )
-#: Reasons with each answer, and only with one that leaves no node.
+#: Reasons in every answer, and reasons only in an answer that leaves no node.
 REFUSING: Final = (
     ALL_NODES[0],
     Configuration("filter, preempt, 100 %", _WITH_PREEMPT, all_nodes=True),
     Configuration("--reasons=unplaced, 100 %", _WITH_PREEMPT, all_nodes=True, extender=UNPLACED),
 )
-#: That OpportunisticBatching is off is seen with any extender; by default no pod has a signature.
+#: Any extender turns OpportunisticBatching off. With default constraints no pod has a signature.
 BATCHES: Final = (
     NONE,
     Configuration("no extender, default constraints", default_spread=True),
@@ -140,7 +140,7 @@ BATCHES: Final = (
 
 
 def plan(*, quick: bool) -> list[tuple[Kind, Configuration]]:
-    """What is tried in each round."""
+    """The kinds and configurations of each round."""
     found = [(kind, each) for kind in (Kind.PLAIN, Kind.WITH_CLASS) for each in CONFIGURATIONS]
     if not quick:
         found += [(Kind.PLAIN, each) for each in ALL_NODES]
@@ -150,10 +150,10 @@ def plan(*, quick: bool) -> list[tuple[Kind, Configuration]]:
 
 
 def of_other(configuration: Configuration) -> Configuration:
-    """The same, with the other extender asked."""
+    """The same configuration with the other extender."""
     return replace(configuration, name=f"{configuration.name} (other)", extender=OTHER)
 
 
 def base_of(configuration: Configuration) -> Configuration:
-    """What a configuration is a share of."""
+    """The configuration that another's share is relative to."""
     return ALL_NODES[0] if configuration.all_nodes else NONE

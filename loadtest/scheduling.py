@@ -1,7 +1,7 @@
 """One kube-scheduler at work: started on a cluster of Pending pods, watched until all are bound.
 
-How fast it goes is read from its own log (a line for each pod it has bound, with microseconds),
-so that nobody has to watch pods meanwhile and take the processor for it.
+Its speed is read from its own log (a line for each bound pod, with microseconds), since watching
+the pods would take processor time.
 """
 
 import http.client
@@ -22,11 +22,11 @@ from tests.fakes.apiserver import NODES, RUNTIME_CLASSES
 
 Json = dict[str, Any]
 
-#: One scheduler that binds nothing for so long is stuck.
+#: A scheduler that binds nothing for so long is stuck.
 _STUCK_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.05
 
-#: The first pods are scheduled while caches fill; they don't count.
+#: The share of pods, the first ones, that don't count: caches still fill meanwhile.
 _WARM_UP: Final = 0.1
 
 _CREATORS: Final = 4
@@ -39,10 +39,10 @@ _DAY: Final = 86_400
 
 
 class Run(NamedTuple):
-    """What scheduling a lot of pods took; milliseconds are for a pod.
+    """The cost of scheduling many pods; milliseconds and requests are per pod.
 
     algorithm_ms: kube-scheduler's mean scheduling_algorithm_duration. requests: to the extender.
-    hinted: share of the pods whose node OpportunisticBatching knew.
+    hinted: the share of pods whose node OpportunisticBatching knew.
     """
 
     pods_per_second: float
@@ -54,17 +54,17 @@ class Run(NamedTuple):
 
 
 class Bench:
-    """A control plane with nodes, on which one scheduler after the other is tried."""
+    """A control plane with nodes, on which one scheduler after the other runs."""
 
     def __init__(self, cluster: Cluster, servers: Mapping[str, Server]) -> None:
-        """servers: by the names that configurations give them."""
+        """servers: by the names in Configuration.extender."""
         self._cluster = cluster
         self._servers = servers
-        # For as long as the bench: each thread keeps a connection of its own.
+        # It lives as long as the bench, since each thread keeps a connection of its own.
         self._pool = ThreadPoolExecutor(_CREATORS)
 
     def add_nodes(self, made_up: MadeUp) -> Iterator[int]:
-        """Creates the nodes and RuntimeClasses, saying how many nodes there are meanwhile."""
+        """Create the RuntimeClasses and nodes. Yields the number of nodes created so far."""
         for each in made_up.runtime_classes():
             self._cluster.create(RUNTIME_CLASSES, each)
         count = made_up.spec.nodes
@@ -81,7 +81,7 @@ class Bench:
         self._cluster.patch(f"{NODES}/{metadata['name']}/status", {"status": status})
 
     def run(self, configuration: Configuration, kind: Kind, pods: int) -> Run:
-        """Raises ServerError when not all pods are bound."""
+        """Create, schedule and delete pods. Raises ServerError when not all pods are bound."""
         made = (pod(serial, kind, marked=configuration.marked_only) for serial in range(pods))
         for _ in self._pool.map(lambda each: self._cluster.create(PODS, each), made):
             pass
@@ -109,7 +109,7 @@ class Bench:
             )
             metrics = self._metrics(port)
         times = watch.times[round(pods * _WARM_UP) :]
-        # A handful of pods may all be bound between two looks.
+        # A handful of pods may all be bound between two polls.
         counted = max(1, bound)
         attempts = metrics.get("scheduler_scheduling_algorithm_duration_seconds_count", 0.0)
         algorithm = metrics.get("scheduler_scheduling_algorithm_duration_seconds_sum", 0.0)
@@ -123,7 +123,7 @@ class Bench:
         )
 
     def _metrics(self, port: int) -> Mapping[str, float]:
-        """Sums by name; the attempts of OpportunisticBatching by their results."""
+        """The sum of each metric; the attempts of OpportunisticBatching by result instead."""
         connection = http.client.HTTPSConnection(
             "127.0.0.1", port, context=ssl._create_unverified_context(), timeout=30
         )
@@ -149,7 +149,7 @@ class Bench:
 
 
 def _requests(server: Server) -> float:
-    """What an extender has answered to verbs."""
+    """The number of verb requests that an extender has answered."""
     with Client(server.address) as client:
         text = client.ask("metrics", b"", "GET").body.decode()
     return sum(
@@ -171,7 +171,7 @@ class _Watch:
         self.times: list[float] = []
 
     def until(self, bound: int) -> None:
-        """Wait until so many pods are bound. Raises ServerError when that takes too long."""
+        """Wait until so many pods are bound. Raises ServerError if none is bound for too long."""
         deadline = time.monotonic() + _STUCK_SECONDS
         while len(self.times) < bound:
             if self._follow():
@@ -185,7 +185,7 @@ class _Watch:
         return len(self.times), seconds_of(self._program.pid), seconds_of(self._extender)
 
     def _follow(self) -> bool:
-        """Whether there was news of bound pods."""
+        """Read the new lines of the log. Whether they tell of bound pods."""
         with self._program.log.open("rb") as log:
             log.seek(self._read)
             new = log.read()
@@ -200,7 +200,7 @@ class _Watch:
 
 
 def _bindings(lines: Sequence[bytes]) -> Iterator[float]:
-    """When each pod was bound, in seconds of the day; klog's lines of several threads are mixed."""
+    """When each pod was bound, in seconds of the day. klog mixes the lines of several threads."""
     for line in lines:
         if _BOUND in line and (match := _TIME.match(line)):
             hours, minutes, seconds = match.groups()

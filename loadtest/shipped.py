@@ -1,4 +1,4 @@
-"""What the manifests under scheduler-config give the service: measurements are held to it."""
+"""The resources that the shipped manifests give the service, to compare measurements with."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ _UNITS: Final = {"Mi": 2**20, "m": 1}
 
 
 def shipped(kind: str, resource: str) -> int:
-    """The least of the manifests of the service.
+    """The smallest amount in the manifests of the service.
 
     kind: requests or limits. resource: memory (bytes) or cpu (thousandths of a core).
     """

@@ -5,7 +5,7 @@ from typing import Final
 
 Row = Sequence[str]
 
-#: A column that holds numbers is set flush right.
+#: The characters of a numeric column, which is aligned right.
 _NUMERIC: Final = frozenset("0123456789.,x≤%+- ")
 
 

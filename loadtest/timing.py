@@ -1,4 +1,4 @@
-"""Asking over a keep-alive connection, and what a series of times amounts to."""
+"""A client that times requests over a keep-alive connection, and percentiles of the times."""
 
 import re
 import socket
@@ -10,7 +10,7 @@ from typing import Final
 
 from loadtest.processes import Address
 
-#: As Go's client sends them, in its order.
+#: The headers of Go's client, in its order.
 _HEAD: Final = (
     b"%b /%b HTTP/1.1\r\n"
     b"Host: %b:%d\r\n"
@@ -31,9 +31,9 @@ _TIMEOUT_SECONDS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """size is the body's in bytes; the body is kept by ask() only.
+    """An answer. size: of the body, in bytes. Only ask() keeps the body.
 
-    Seconds run from before the first byte is sent until the last is received.
+    seconds: from before the first byte is sent until the last is received.
     """
 
     status: int
@@ -43,10 +43,10 @@ class Answer:
 
 
 class Client:
-    """One keep-alive connection to a server, made when it is first needed.
+    """One keep-alive connection to a server, opened at the first request. For one thread.
 
-    A bare socket, since what an HTTP library takes for a request would be most of a short time. It
-    understands answers with a Content-Length, and no others. One thread uses it.
+    A bare socket, since an HTTP library's own time would be most of a short time. It understands
+    only answers with a Content-Length.
     """
 
     def __init__(self, address: Address) -> None:
@@ -70,7 +70,7 @@ class Client:
         return self._exchange(verb, body, method, [])
 
     def time(self, verb: str, body: bytes) -> Answer:
-        """As ask() with POST, but the answer's body is received and forgotten."""
+        """Like ask() with POST, but the body of the answer is discarded."""
         return self._exchange(verb, body, "POST", None)
 
     def _exchange(self, verb: str, body: bytes, method: str, kept: list[bytes] | None) -> Answer:
@@ -97,7 +97,7 @@ class Client:
         if self._socket is None:
             connection = socket.create_connection(self._address, _TIMEOUT_SECONDS)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # The kernel's timeout: with Python's own there is a poll() before each call.
+            # Timeouts by the kernel: with Python's own there is a poll() before each call.
             connection.settimeout(None)
             limit = struct.pack("ll", _TIMEOUT_SECONDS, 0)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
@@ -142,7 +142,7 @@ def _some(count: int) -> int:
 
 
 def percentile(times: Sequence[float], percent: float) -> float:
-    """The nearest rank: the smallest time that is not exceeded by so many percent of all."""
+    """The nearest-rank percentile: the smallest time that so many percent of all don't exceed."""
     ranked = sorted(times)
     rank = -(-len(ranked) * percent // 100)
     return ranked[max(0, int(rank) - 1)]
@@ -150,7 +150,7 @@ def percentile(times: Sequence[float], percent: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """A series of requests in short; milliseconds."""
+    """The summary of a series of requests; times are in milliseconds."""
 
     requests: int
     p50: float

@@ -1,4 +1,4 @@
-"""What a server process holds: at rest, at the most, and the faults that it has counted."""
+"""The resources that a server process holds at rest, and the faults that it has counted."""
 
 import re
 import time
@@ -18,7 +18,7 @@ _REQUESTS: Final = re.compile(
 
 
 def at_rest(pid: int, seconds: float = _REST_SECONDS) -> Usage:
-    """The least that a process holds of everything while nobody asks it."""
+    """The minimum of each resource that a process holds while nobody sends requests."""
     deadline = time.monotonic() + seconds
     found = [Usage.of(pid)]
     while time.monotonic() < deadline:
@@ -32,10 +32,7 @@ def at_rest(pid: int, seconds: float = _REST_SECONDS) -> Usage:
 
 
 def server_errors(address: Address) -> int:
-    """How many answers that tell of a fault of the service it has counted.
-
-    Raises ServerError if it counts none at all.
-    """
+    """The number of faults among all answers. Raises ServerError if /metrics has no counts."""
     with Client(address) as client:
         text = client.ask("metrics", b"", "GET").body.decode()
     counted = _REQUESTS.findall(text)
@@ -45,8 +42,8 @@ def server_errors(address: Address) -> int:
 
 
 def _is_fault(code: str) -> bool:
-    """501 and 505 tell a client that it speaks another HTTP, 503 that others send too much now.
+    """501 and 505 mean that a client speaks another HTTP, 503 that clients send too much now.
 
-    A 503 to anybody well-behaved is a failed request of theirs.
+    A 503 to a well-behaved client counts among the failed requests of that client.
     """
     return code.startswith("5") and code not in ("501", "503", "505")

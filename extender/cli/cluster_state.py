@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """namespace: of objects named without one, as in kubectl."""
+    """namespace: the default for objects that are named without one, as in kubectl."""
 
     snapshot: Snapshot
     nodes: Collection[Node]
@@ -41,7 +41,7 @@ class ClusterState:
     not_ready: frozenset[bytes]
 
     def runtime_class(self, name: str) -> RuntimeClass:
-        """Raises UsageError where there is none of that name."""
+        """The class of that name. Raises UsageError if there is none."""
         classes = self.snapshot.runtime_classes
         if name in classes:
             return classes[name]
@@ -50,12 +50,12 @@ class ClusterState:
         raise UsageError(f'RuntimeClass "{shown(name)}" not found{near}')
 
     def version(self, given: Version | None) -> Version | None:
-        """Of kube-scheduler: as given, else the API server's; None where it is not known."""
+        """kube-scheduler's version: the given one, else the API server's; None if unknown."""
         return given or self.inventory.kubernetes_version()
 
 
 def if_allowed(command: str, what: str, read: Callable[[], T]) -> T | None:
-    """What may not be listed is left out, with a warning that tells what."""
+    """The result of `read`. None, with a warning that names `what`, if the user may not list it."""
     try:
         return read()
     except ForbiddenError as error:
@@ -74,8 +74,8 @@ def load_cluster(
 ) -> ClusterState:
     """Read RuntimeClasses and Nodes; print warnings. Raises UsageError for what can't be read.
 
-    uses, subjects: the inventory's pods and workloads, or its subjects, are read too. brought:
-    classes and nodes that replace those with the same name.
+    uses: read also the inventory's pods and workloads, and which nodes are not ready. subjects:
+    read also its subjects. brought: classes and nodes that replace those of the same name.
     """
     check_source(flags)
     loaded = Manifests(uses=Uses() if uses else None, subjects={} if subjects else None)
@@ -133,7 +133,7 @@ def has_cluster(flags: Flags) -> bool:
 def state_of(
     loaded: Manifests, inventory: Inventory | None = None, namespace: str = "default"
 ) -> ClusterState:
-    """The state with these objects; inventory is of manifests unless another one is given."""
+    """The state of these objects. inventory: by default that of the loaded manifests."""
     store = SnapshotStore()
     store.replace_all(loaded.nodes.values(), loaded.runtime_classes.values())
     return ClusterState(

@@ -62,7 +62,7 @@ def program(name: str) -> Program:
 
 
 def _print(name: str, *words: str) -> int:
-    """What click prints of a program that is called with --help or --version."""
+    """Print what click prints for the words, such as --help or --version. Returns 0."""
     root = program(name)
     with written_out(), root.make_context(name, [*words]) as context:
         root.invoke(context)
@@ -88,7 +88,7 @@ VERSION: Final = Command(
 
 
 def source_flags() -> list[Flag]:
-    """Where the state of the cluster comes from."""
+    """The flags that say where the state of the cluster comes from."""
     return [
         flag("-v, --verbose", "log more; repeatable (-vv)", count=True, type=None),
         flag(
@@ -114,7 +114,7 @@ def check_source(flags: Flags) -> None:
 
 
 def reading_flags(*formats: str) -> list[Flag]:
-    """The flags of a command that judges nodes; formats: further ones than table, json and yaml."""
+    """The flags of a command that judges nodes. formats: those beside table, json and yaml."""
     return [*printing_flags(*formats), *policy_flags(), *cluster_flags()]
 
 
@@ -200,7 +200,7 @@ def server_flag() -> Flag:
 
 
 def version_flag(unless_given: str = "") -> Flag:
-    """unless_given: the version that counts without the flag."""
+    """unless_given: the end of the help, which tells the default version."""
     return flag(
         "--kubernetes-version VERSION",
         f"version of kube-scheduler, such as {version_text(NEWEST)}{unless_given}",

@@ -45,7 +45,7 @@ def complete(name: str, words: Sequence[str]) -> None:
     lines = [
         f"{start}{each.value}\t{each.help}" if each.help else f"{start}{each.value}"
         for each in found
-        # A name with a line break would be read as two, and others could move the cursor.
+        # A line break would split a name in two; other control characters could move the cursor.
         if each.type == "plain" and f"{each.value}{each.help or ''}".isprintable()
     ]
     directive = _FILES if any(each.type != "plain" for each in found) else _NO_FILES

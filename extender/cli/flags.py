@@ -23,14 +23,14 @@ PROGRAM: Final = "runtimeclass-extender"
 #: The name of the program as a kubectl plugin, instead of PROGRAM.
 PLUGIN: Final = "kubectl runtimeclass"
 
-#: The name of every variable that a flag reads begins so.
+#: The prefix of every environment variable that sets a flag.
 PREFIX: Final = "RUNTIMECLASS_EXTENDER_"
 
-#: Read before any flag is, by extender.model.names.
+#: Not a flag: extender.model.names reads it before flags are parsed.
 PURE_PYTHON: Final = f"{PREFIX}PURE_PYTHON"
 
-#: Begins NAME=VALUE that the kubelet sets for a Service whose name begins like the program's
-#: (pkg/kubelet/envvars/envvars.go, v1.36.2). NAME_PORT could also be a person's, and is a URL.
+#: The start of NAME=VALUE that the kubelet sets for a Service whose name begins like the program's
+#: (pkg/kubelet/envvars/envvars.go, v1.36.2). NAME_PORT has to be a URL: a person could set it too.
 _SERVICE_LINK: Final = re.compile(
     r"[^=]*_(SERVICE_HOST=|SERVICE_PORT[=_]|PORT_[0-9]+_(TCP|UDP|SCTP)[=_]|PORT=(tcp|udp|sctp)://)"
 )
@@ -44,13 +44,13 @@ class Boolean(click.types.BoolParamType):
 
 
 class Text(click.types.StringParamType):
-    """The variable of a repeatable flag has colons between its values."""
+    """A string. Colons separate the values in the variable of a repeatable flag."""
 
     envvar_list_splitter = os.pathsep
 
 
 class Name(Text):
-    """finder: the function of extender.cli.completion that finds the names there are."""
+    """finder: the function of extender.cli.completion that returns the existing names."""
 
     def __init__(self, finder: str) -> None:
         self._finder = finder
@@ -68,17 +68,17 @@ class Name(Text):
 
 class Flag(click.Option):
     def get_help_spec(self, ctx: click.Context) -> str:
-        """As the flag is typed."""
+        """The flag as it is typed."""
         return super().get_help_spec(ctx).replace(" [=", "[=")
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
-        """The variable where the value is the variable's."""
+        """The environment variable if the value comes from it, otherwise the flag."""
         if ctx and ctx.get_parameter_source(self.name) is ParameterSource.ENVIRONMENT:
             return str(self.envvar)
         return "/".join(self.opts)
 
 
-#: The type of a value by the word that stands for it in the help.
+#: The type of a value by its metavar, the placeholder in the help.
 _TYPES: Final = {
     **dict.fromkeys(("FILE", "PATH", "[FILE]..."), click.Path(readable=False)),
     **dict.fromkeys(("CLASS", "OLD", "NEW"), Name("runtime_classes")),
@@ -113,9 +113,9 @@ def argument(name: str, metavar: str, help: str, **settings: Any) -> click.Argum
 
 
 class Command(click.Command):
-    """One command. run takes the program that was called; returns the exit code, raises UsageError.
+    """One command. run: takes the program's name; returns the exit code, raises UsageError.
 
-    own: its flags and arguments; shared: the flags that other commands have too.
+    own: its flags and arguments. shared: the flags that other commands have too.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Command(click.Command):
         return [each for each in self.params if isinstance(each, Flag)]
 
     def spelled_out(self, words: Sequence[str]) -> list[str]:
-        """The words with the value of each boolean, which takes no word after it."""
+        """The words with a value in each boolean flag, since the next word is never its value."""
         flags = (each for each in self.flags() if isinstance(each.type, Boolean))
         booleans = {name: each.opts[-1] for each in flags for name in each.opts}
         parts = ((word, *word.partition("=")) for word in words)
@@ -177,7 +177,7 @@ class Command(click.Command):
 
 
 class Later(click.Command):
-    """A command in the list of them, imported when it is called: serve takes 0.2 s."""
+    """A listed command. Its module is imported when it is called: that of serve takes 0.2 s."""
 
     def __init__(self, name: str, about: str, module: str) -> None:
         super().__init__(name, short_help=about)
@@ -197,7 +197,7 @@ class Later(click.Command):
 
 
 class Program(click.Group):
-    """The commands in the order of the list; a variable that begins with PREFIX sets a flag."""
+    """The commands in the given order. A variable that begins with PREFIX sets a flag."""
 
     def __init__(self, name: str, commands: Iterable[Later]) -> None:
         super().__init__(
@@ -219,7 +219,7 @@ class Program(click.Group):
 def check_spelling(environ: Mapping[str, str], known: Callable[[], Collection[str]]) -> None:
     """Raises UsageError for a variable with our prefix that no flag reads.
 
-    known: the variables of all flags, asked for only where one is set, since that imports much.
+    known: returns the variables of all flags. Called only if one is set: it imports all commands.
     """
     own = (each for each in environ.items() if each[0].startswith(PREFIX))
     names = {name for name, value in own if not _SERVICE_LINK.match(f"{name}={value}")}

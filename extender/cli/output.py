@@ -22,11 +22,11 @@ from extender.kubernetes.yaml_documents import yaml_text
 
 T = TypeVar("T")
 
-#: When a terminal shows what a command is doing: a second after its beginning.
+#: A terminal shows the progress of a command that has run for a second.
 _BEGAN: Final = time.monotonic()
 _PATIENCE_SECONDS: Final = 1.0
 
-#: Between two columns.
+#: The space between two columns.
 _GAP: Final = "  "
 
 #: A column is not made narrower than this, nor than its longest word.
@@ -35,7 +35,7 @@ _LEAST: Final = 16
 #: The width of paragraphs if the terminal's is not known.
 _DEFAULT_WIDTH: Final = 100
 
-#: Rows that rich lays out, in half a second; more of them get a line each.
+#: The most rows that rich wraps, in half a second. A longer table is printed as records.
 _MAX_WRAPPED: Final = 500
 
 
@@ -64,7 +64,7 @@ class Screen:
 
 
 def screen(color: str) -> Screen:
-    """The terminal that stdout is, if it is one; follows https://no-color.org."""
+    """The screen of stdout, a terminal or not. Follows https://no-color.org."""
     environ, is_terminal = os.environ, sys.stdout.isatty()
     wanted = not environ.get("NO_COLOR") and environ.get("TERM") not in (None, "", "dumb")
     colours = color == "always" or (color == "auto" and is_terminal and wanted)
@@ -74,7 +74,7 @@ def screen(color: str) -> Screen:
 
 
 def counted(found: Iterable[T], doing: str) -> Iterator[T]:
-    """The same objects; where it takes long, a terminal shows what is done and their number."""
+    """The same objects. If they take long, a terminal shows what is done, and their number."""
     if not sys.stderr.isatty():
         yield from found
         return
@@ -96,7 +96,7 @@ def counted(found: Iterable[T], doing: str) -> Iterator[T]:
     finally:
         timer.cancel()
         timer.join()
-        with suppress(OSError):  # The command goes on without its terminal.
+        with suppress(OSError):  # The terminal may be gone; the command goes on.
             line.stop()
 
 
@@ -110,9 +110,9 @@ Row = Sequence[str | Cell]
 
 
 def table(screen: Screen, headers: Sequence[str], rows: Sequence[Row]) -> str:
-    """The rows under their headers without empty columns; only "none" without rows.
+    """The rows under their headers, without empty columns; "none" without rows.
 
-    Where they don't fit, not even with wrapped cells, a record for each row.
+    A table that is too wide even with wrapped cells becomes a record for each row.
     """
     if not rows:
         return "none\n"
@@ -141,7 +141,7 @@ def _line(screen: Screen, row: Sequence[Cell], widths: Sequence[int]) -> str:
 def _fitting(
     columns: Sequence[Sequence[str]], widths: Sequence[int], most: int
 ) -> list[int] | None:
-    """The widths once the widest columns gave way; None where words would have to be broken."""
+    """The widths after narrowing the widest columns; None if words would have to be broken."""
     found = [*widths]
     least = [
         min(width, max(_LEAST, *(len(word) for text in column for word in text.split())))
@@ -174,12 +174,12 @@ def _wrapped(screen: Screen, rows: Sequence[Sequence[Cell]], widths: Sequence[in
     )
     with console.capture() as captured:
         console.print(grid)
-    # rich fills a cell with spaces in the cell's colour.
+    # rich fills cells with spaces in the cell's colour: those at line ends are removed.
     return re.sub(r" +((\x1b\[0m)?) *$", r"\1", captured.get(), flags=re.MULTILINE)
 
 
 def _records(screen: Screen, heads: Sequence[Cell], rows: Sequence[Sequence[Cell]]) -> str:
-    """As `kubectl describe` prints; a row without its first cell continues the one above."""
+    """Records as in `kubectl describe`. A row whose first cell is empty continues the one above."""
     names = [f"{each.text.capitalize()}:" for each in heads]
     width = max(map(len, names)) + 2
     parts: list[str] = []
@@ -213,9 +213,9 @@ def print_answer(
     *,
     yes: bool = True,
 ) -> int:
-    """Print a document as -o says; names: of its objects, KIND/NAME as kubectl prints them.
+    """Print a document in the format of -o. Returns the exit code, 0 for yes and 1 for no.
 
-    The exit code is 0 for yes. Raises OSError if stdout can't be written.
+    names: of its objects, KIND/NAME as in kubectl. Raises OSError if stdout can't be written.
     """
     match flags.output:
         case "json":
@@ -235,5 +235,5 @@ def class_names(names: Iterable[str]) -> list[str]:
 
 
 def json_text(document: Mapping[str, Any]) -> str:
-    """A document as people read it, with a line break at its end."""
+    """A document as indented JSON, with a line break at its end."""
     return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"

@@ -10,8 +10,8 @@ from typing import Final
 
 from extender.model.reasons import printable
 
-#: A closed stream becomes /dev/null opened the wrong way round: no socket gets its file descriptor,
-#: and using it fails as with a closed stream. What is written to a closed stderr is lost.
+#: /dev/null replaces a closed stream, so that no socket gets its file descriptor. stdin and stdout
+#: are opened the wrong way round, so that using them still fails; text to stderr is lost.
 _INSTEAD: Final = (
     ("stdin", os.O_WRONLY, "r"),
     ("stdout", os.O_RDONLY, "w"),
@@ -58,7 +58,7 @@ def write_out(text: str) -> None:
 
 @contextmanager
 def written_out() -> Iterator[None]:
-    """Hand to write_out what click prints meanwhile: the help and the version."""
+    """Pass to write_out what click prints in the block: the help and the version."""
     printed = StringIO()
     try:
         with redirect_stdout(printed):
@@ -89,8 +89,8 @@ def warn(command: str, text: str) -> None:
 def ended_by_signals() -> Iterator[None]:
     """Let a signal end the process at once, and without a traceback, while modules are imported.
 
-    An import turns KeyboardInterrupt into other errors here and there. SIGTERM needs a handler in
-    the first process of a container, where the kernel drops it otherwise; gunicorn replaces it.
+    Some imports turn KeyboardInterrupt into other errors. The first process of a container needs a
+    handler for SIGTERM, which the kernel drops otherwise; gunicorn replaces the handler.
     """
     if os.getpid() == 1:
         signal.signal(signal.SIGTERM, _end)

@@ -26,7 +26,7 @@ from extender.model.similar import did_you_mean
 
 POD: Final = PODS.name
 
-#: The words of kubectl for the kinds, in small letters.
+#: kubectl's names for the kinds, in lower case: the kind, its plural and its short name.
 _KINDS: Final = {
     word: each.name
     for each in KINDS.values()
@@ -37,7 +37,7 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class AskedPod:
-    """kind is of the object that holds the pod; rules are its namespace's, None if not known."""
+    """kind: of the object that holds the pod. rules: of the pod's namespace, None if unknown."""
 
     pod: Pod
     kind: str
@@ -50,7 +50,7 @@ _Objects = Mapping[tuple[str, str], Pod]
 
 
 class _Name(NamedTuple):
-    """POD, parsed; each part is empty where it is not given."""
+    """POD, parsed; a part that is not given is empty."""
 
     kind: str
     namespace: str
@@ -77,7 +77,7 @@ def pod_flags() -> list[click.Parameter]:
 
 
 def read_asked_pod(program: str, command: str, flags: Flags) -> AskedPod:
-    """The pod that the flags name. Raises UsageError, also without a Node."""
+    """The pod that the flags name. Raises UsageError, also if there is no Node."""
     say = partial(warn, f"{program} {command}")
     wanted = _parse(flags, program)
     found = _objects(flags.filename, say) if flags.filename else {}
@@ -105,7 +105,7 @@ def pod_of_service(program: str, flags: Flags, service: RunningService) -> tuple
         if flags.filename == STDIN:
             return "", b"---\n" + read_stdin()
         try:
-            # As YAML, of which JSON is a part: the service takes workloads only there.
+            # Sent as YAML, a superset of JSON: the service accepts workloads only in YAML.
             return "", b"---\n" + Path(flags.filename).read_bytes()
         except OSError as error:
             raise UsageError(f"-f {shown(flags.filename)}: {error.strerror}") from None
@@ -114,7 +114,7 @@ def pod_of_service(program: str, flags: Flags, service: RunningService) -> tuple
 
 
 def pod_itself(program: str, flags: Flags) -> Pod | None:
-    """The pod for somebody who may read no nodes; None where it can't be read either."""
+    """The pod, for a user who may not read nodes; None if the pod can't be read either."""
     wanted, config = _parse(flags, program), config_of(flags)
     with suppress(ReadError):
         return ClusterReader(config).find_pod(wanted.namespace or config.namespace, wanted.name)
@@ -122,7 +122,7 @@ def pod_itself(program: str, flags: Flags) -> Pod | None:
 
 
 def _parse(flags: Flags, program: str) -> _Name:
-    """Read POD in the forms that the help of pod_flags tells. Raises UsageError."""
+    """Parse POD; the help in pod_flags lists its forms. Raises UsageError."""
     text, of_file = flags.pod, bool(flags.filename)
     if not text and not of_file:
         form = "NAME" if program == PLUGIN else "NAMESPACE/NAME"
@@ -147,7 +147,7 @@ def _parse(flags: Flags, program: str) -> _Name:
 
 
 def _pod_of_file(filename: str, wanted: _Name, found: _Objects, context: str) -> tuple[str, Pod]:
-    """(kind, pod) of the object that is named; of several the one in the context's namespace."""
+    """(kind, pod) of the named object; of several the one in the context's namespace."""
     chosen = {
         (kind, key): pod
         for (kind, key), pod in found.items()
@@ -173,7 +173,7 @@ def _pod_of_file(filename: str, wanted: _Name, found: _Objects, context: str) ->
 
 
 def _objects(filename: str, say: Callable[[str], None]) -> _Objects:
-    """Raises UsageError, also without any."""
+    """The Pods and workloads in the file. Raises UsageError, also if it has none."""
     loaded = Manifests(templates={})
     if filename == STDIN:
         read_manifest(read_stdin(), "stdin", loaded)

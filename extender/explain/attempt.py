@@ -1,13 +1,13 @@
-"""kube-scheduler's next attempt to place a pod, and the line that it would write if that failed.
+"""kube-scheduler's next attempt to place a pod, and its event text if the attempt fails.
 
-Its filters come in its own order, the extender last, so it counts other reasons than an explanation
-does, which judges the class first. Upstream, v1.36.3 and v1.37.1: findNodesThatFitPod of
+kube-scheduler runs its own filters first and the extender last. An explanation judges the class
+first, so it counts other reasons. Upstream, v1.36.3 and v1.37.1: findNodesThatFitPod of
 pkg/scheduler/schedule_one.go, FitError.Error of pkg/scheduler/framework/types.go, fitsRequest of
 plugins/noderesources/fit.go, Preempt of framework/preemption/preemption.go with SelectVictimsOnNode
 of plugins/defaultpreemption/default_preemption.go.
 
-Not known here: ports, volumes, claims, pod affinity, topology spread, other plugins and extenders;
-with 100 nodes and more kube-scheduler may stop before it has looked at all of them.
+Not considered: ports, volumes, claims, pod affinity, topology spread, other plugins and extenders.
+With 100 nodes and more kube-scheduler may stop before it has looked at all of them.
 """
 
 from collections import Counter
@@ -34,18 +34,18 @@ Loads = Mapping[bytes, NodeLoad]
 
 
 def filters_part(message: str) -> str:
-    """A message without what preemption said, which differs from version to version."""
+    """A message without its part about preemption, which differs between versions."""
     for words in (_PREEMPTION, f"{_NO_CLAIMS}, {_PREEMPTION}", _NO_STATE):
         message = message.partition(f". {words}")[0]
     return message.removesuffix(".")
 
 
 class Attempt:
-    """kube-scheduler's attempt to place one pod on nodes; what runs there is given later."""
+    """kube-scheduler's attempt to place one pod on nodes; the methods take the nodes' loads."""
 
     def __init__(self, asked: Question) -> None:
         pod, candidates = asked.pod, asked.candidates
-        # kube-scheduler leaves the mark to the extender, unless its last words name it.
+        # kube-scheduler leaves the resource MARK to the extender, unless its last event names it.
         counts_mark = f"Insufficient {MARK}" in pod.state.last_event
         ignored = frozenset[str]() if counts_mark else resource_fit.IGNORED
         self.pod = pod
@@ -57,7 +57,7 @@ class Attempt:
         self._refused = Counter[tuple[Reason, Taint | None]]()
         self._reached: list[int] = []
         for position in range(len(candidates.names)):
-            # Only the extender refuses an unknown node.
+            # A node that is not in the snapshot is refused only by the extender.
             known = candidates.ids[position]
             reason = self._own.before_resources(position) if known else None
             if reason is None:
@@ -76,9 +76,9 @@ class Attempt:
         return self._fits(self._candidates.names.index(name), load)
 
     def event(self, loads: Loads) -> str:
-        """The line that kube-scheduler would write; empty where it would bind the pod.
+        """The event text that kube-scheduler would write; empty if it would bind the pod.
 
-        loads: by node the pods that run there; a node without an entry is idle.
+        loads: the load of each node; a node without an entry is idle.
         """
         counts = Counter[str]()
         survivors, short = self._after_resources(loads, counts)
@@ -98,10 +98,10 @@ class Attempt:
         total = len(self._candidates.names)
         head = fit_error(0, total, counts)
         if counts[TERMS_CONFLICT.text]:
-            # This is said before any node is looked at, so without their number.
+            # kube-scheduler reports this before it looks at nodes, so without a number of nodes.
             head, short = f"0/{total} nodes are available: {TERMS_CONFLICT.text}.", ()
             if versions.is_on("DynamicResourceAllocation", self._version):
-                # The plugin, which has not begun, finds no state of its own, and ends the matter.
+                # The plugin has not begun to filter: it finds no state of its own, and gives up.
                 return f"{head} {_NO_STATE}"
         return f"{head} {self._preemption(short, loads)}".rstrip()
 
@@ -119,7 +119,7 @@ class Attempt:
     def _after_resources(
         self, loads: Loads, counts: Counter[str]
     ) -> tuple[Sequence[int], Sequence[int]]:
-        """The nodes that the extender is asked about, and the nodes that evictions may help."""
+        """(nodes that the extender is asked about, nodes where evictions may make room)."""
         survivors, short = [], []
         for position in self._reached:
             found = self._room.lacking(position, resource_fit.used(self._load(position, loads)))
@@ -139,11 +139,11 @@ class Attempt:
         return loads.get(self._candidates.names[position], resource_fit.IDLE)
 
     def _preemption(self, short: Sequence[int], loads: Loads) -> str:
-        """The words of the plugins that make room; empty where they would make room."""
+        """The message of the plugins that make room; empty if evictions would make room."""
         said, last = self._evictions(short, loads), self.pod.state.last_event
         if not said:
             return ""
-        # Its last words tell best of claims: it may have another configuration.
+        # The last event shows best whether claims are mentioned: that depends on configuration.
         tells_of_claims = _NO_CLAIMS in last
         if _PREEMPTION not in last:
             tells_of_claims = versions.TELLS_OF_CLAIMS.holds(self._version)
@@ -166,7 +166,7 @@ class Attempt:
                 counts[reason.text] += 1
             helped[position] = not found and reason is None
         if any(helped):
-            # The extender is asked which of them it keeps.
+            # The extender's preempt verb keeps only the nodes that match the class.
             kept_by_class = any(compress(self._by_class.passes, helped))
             return "" if kept_by_class else "no candidate node for preemption"
         total = len(self._candidates.names)
@@ -175,9 +175,9 @@ class Attempt:
 
 
 def outlook_of(attempt: Attempt, pods_beside: PodsBeside) -> tuple[str, str]:
-    """The line that kube-scheduler would write about a pod, empty where it would write none.
+    """(the event text that kube-scheduler would write, why running pods are not counted).
 
-    And why the pods that run on the nodes are not counted, empty where they are.
+    The event text is empty if there would be none, the cause if the pods are counted.
     """
     pod = attempt.pod
     if not pod.state.waits:

@@ -19,21 +19,21 @@ from extender.verbs.prioritize import Preferences
 
 Document = Mapping[str, Any]
 
-#: Nodes named per reason.
+#: The number of nodes named for each reason.
 NAMED_NODES: Final = 5
 
 
 def explained(
     asked: Question, rules: NamespaceRules | None, pods_beside: PodsBeside | None
 ) -> tuple[Explanation, dict[str, Any]]:
-    """A pod's explanation, and its document; without pods_beside that has no event."""
+    """A pod's explanation, and its document. Without pods_beside the document has no event."""
     asked, event, uncounted = replace(asked, version=cache(asked.version)), "", ""
     explanation = explain(asked, rules, now=datetime.now(UTC))
     if pods_beside is not None:
         event, uncounted = outlook_of(Attempt(asked), pods_beside)
     uncordoned = explanation
     if any(each.code is Code.CORDONED for each in explanation.reasons):
-        # Whether a cordoned node would fit shows only without its cordon.
+        # Only a judgement without cordons shows whether a cordoned node would fit.
         uncordoned = explain(replace(asked, pod=past_cordons(asked.pod)), rules)
     return explanation, explanation_document(explanation, event, uncounted, uncordoned)
 
@@ -44,11 +44,11 @@ def explanation_document(
     uncounted: str = "",
     uncordoned: Explanation | None = None,
 ) -> dict[str, Any]:
-    """event and lastEvent: the text kube-scheduler would write, and the one it wrote last.
+    """event: the text that kube-scheduler would write. lastEvent: the text that it wrote last.
 
-    uncordoned: the explanation if no node were cordoned, where that makes a difference.
+    uncordoned: the explanation if no node were cordoned, None where that makes no difference.
     fitting: the first nodes that fit. leftOut: the number of a reason's nodes that are not named,
-    and of all reasons' together.
+    and the sum over all reasons.
     """
     pod = explanation.pod
     left_out = [max(0, len(group.nodes) - NAMED_NODES) for group in explanation.reasons]
@@ -88,7 +88,7 @@ def explanation_document(
 
 
 def nodes_document(explanation: Explanation) -> Mapping[str, str]:
-    """Each node's reason, empty where the pod fits."""
+    """Each node's reason, empty if the pod fits there."""
     found = dict.fromkeys(explanation.passing, "")
     for group in explanation.reasons:
         found.update(dict.fromkeys(group.nodes, group.text))
@@ -98,7 +98,7 @@ def nodes_document(explanation: Explanation) -> Mapping[str, str]:
 def scores_document(
     own: RuntimeClass | None, snapshot: Snapshot, names: Sequence[bytes], preferences: Preferences
 ) -> Document:
-    """By node its cost and score, as prioritize gives them, and the RuntimeClasses it serves."""
+    """Each node's cost and score as in prioritize, and the RuntimeClasses that it serves."""
     scores = preferences.scores(own, snapshot, NameRun.of(names)).scores
     costs = preferences.cost_table(own, snapshot).costs
     served = cache(partial(preferences.served_classes, snapshot))
@@ -117,8 +117,8 @@ def texts_of(names: Iterable[bytes]) -> list[str]:
     return list(map(text_of, names))
 
 
-#: The next step of somebody whose pod fits nowhere, by the reason that is nearest to fitting: the
-#: smallest step first.
+#: The next step for a pod that fits nowhere, by a reason's code. The smallest step comes first: it
+#: belongs to the reason that is nearest to fitting.
 _STEPS: Final[Mapping[Code, str]] = {
     Code.NOT_FOUND: "correct spec.runtimeClassName, or create the class: kubectl get runtimeclasses"
     " lists the classes",
@@ -148,7 +148,7 @@ _ORDER: Final = {code: rank for rank, code in enumerate(_STEPS)}
 
 
 def _next_steps(explanation: Explanation, uncordoned: Explanation, event: str) -> list[str]:
-    """None for a pod that has a node, or would be bound now; the warnings are steps too.
+    """The steps beside the warnings; none for a pod with a node or gates, or about to be bound.
 
     uncordoned: the explanation if no node were cordoned.
     """
@@ -159,7 +159,7 @@ def _next_steps(explanation: Explanation, uncordoned: Explanation, event: str) -
         return [f"wait for room, make room on {fitting}, or add a node like it"] if event else []
     if uncordoned.feasible:
         return [f"wait, or kubectl uncordon {shown(text_of(uncordoned.passing[0]))}"]
-    # The warning prints the toleration itself.
+    # A warning prints the toleration to add.
     tolerations = any("spec.tolerations" in each for each in explanation.warnings)
     judged = (each for each in uncordoned.reasons if each.code in _ORDER)
     nearest = min(judged, key=lambda each: _ORDER[each.code], default=None)

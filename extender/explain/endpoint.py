@@ -33,7 +33,7 @@ from extender.verbs.service import Service
 
 @dataclass(frozen=True, slots=True)
 class ExplainArgs:
-    """A pod with its affinity and overhead; nodes is None where all known nodes are meant."""
+    """A pod with its affinity and overhead, and the nodes to judge; None for all known nodes."""
 
     pod: Pod
     nodes: NameRun | NodeItems | None = None
@@ -84,7 +84,7 @@ def asks_text() -> bool:
 
 
 def answer(document: Document, text: Callable[[Document, Screen], str]) -> Response:
-    """The document in the form that is asked for. Raises BadRequestError."""
+    """The document as JSON or text, as ?output= asks. Raises BadRequestError."""
     if asks_text():
         return Response(text(document, Screen()), content_type="text/plain; charset=utf-8")
     return Response(encode(document), mimetype="application/json")
@@ -113,7 +113,7 @@ class ExplainEndpoint:
         self._service = service
 
     def install(self, app: Flask, *, of_ops: bool) -> None:
-        """The listener of probes has no endpoint of a verb."""
+        """of_ops: for the listener of --ops-bind, which has no endpoints of verbs."""
         app.add_url_rule("/explain", "explain", self._explain, methods=["GET", "POST"])
         if not of_ops:
             app.add_url_rule("/prioritize", "prioritize", self._prioritize, methods=["POST"])
@@ -132,7 +132,7 @@ class ExplainEndpoint:
         return answer(document, explanation_text)
 
     def _posted(self, body: bytes) -> ExplainArgs:
-        """JSON, or YAML as the form takes it. Raises BadRequestError."""
+        """Read JSON, or YAML as in the form of the page. Raises BadRequestError."""
         if not body.strip() or body.lstrip()[:1] in b'{["':
             return decode_explain_args(body)
         pods, _ = self._service.read_pods(body)
@@ -142,7 +142,7 @@ class ExplainEndpoint:
         return ExplainArgs(pod)
 
     def pod_named(self, text: str) -> tuple[Pod, NamespaceRules | None]:
-        """Its rules too, where known. Raises BadRequestError, NotFoundError, UndecidedError."""
+        """The pod, its namespace's rules. Raises BadRequestError, NotFoundError, UndecidedError."""
         namespace, _, name = text.partition("/")
         if not namespace or not name or "/" in name:
             raise BadRequestError(f"pod: expected NAMESPACE/NAME, got {shown(text)!r}")
@@ -161,7 +161,7 @@ class ExplainEndpoint:
         all_nodes: bool = False,
         with_outlook: bool = False,
     ) -> Document:
-        """The explanation. with_outlook: pods are read to tell what kube-scheduler would write."""
+        """The explanation. with_outlook: read pods too, to predict the event of kube-scheduler."""
         service, of_request = self._service, isinstance(args.nodes, NodeItems)
         own, snapshot = service.resolve_waiting(args.pod)
         _checked(snapshot, nodes=not of_request)

@@ -20,7 +20,7 @@ from extender.verbs.prioritize import Preferences
 
 
 def _by_service(program: str, flags: Flags) -> int:
-    """As _explain, by what a running service knows of the cluster. Raises UsageError."""
+    """Like _explain, but a running service judges the pod. Raises UsageError."""
     service = service_of(flags)
     pod, body = pod_of_service(program, flags, service)
     all_nodes = bool(flags.nodes) or flags.output == "name"
@@ -32,7 +32,7 @@ def _by_service(program: str, flags: Flags) -> int:
 
 
 def _explain(program: str, flags: Flags) -> int:
-    """1 where no node fits or kube-scheduler keeps the pod Pending. Raises UsageError."""
+    """Exit code 1 if no node fits or kube-scheduler keeps the pod Pending. Raises UsageError."""
     if flags.server:
         return _by_service(program, flags)
     policy = policy_of(flags)

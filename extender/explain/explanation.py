@@ -31,9 +31,9 @@ from extender.rules.verdicts import VerdictCode, Verdicts, group_refusals
 
 @dataclass(frozen=True, slots=True)
 class ReasonGroup:
-    """The nodes refused with one text for one cause, in the order they were asked about.
+    """The nodes refused with the same text for the same cause, in the order of the candidates.
 
-    told: the words of kube-scheduler's event about each of them.
+    told: the texts that kube-scheduler's event has for each of these nodes.
     """
 
     text: str
@@ -45,7 +45,7 @@ class ReasonGroup:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Everything to say about a pod; reasons with most nodes first, then by text."""
+    """The verdicts about a pod. Reasons are sorted by number of nodes, most first, then by text."""
 
     pod: Pod
     total: int
@@ -66,7 +66,7 @@ class Explanation:
         if not self.reasons:
             return f"{available}."
         if all(group.text == TERMS_CONFLICT.text for group in self.reasons):
-            # kube-scheduler says this before it looks at any node, so without their number.
+            # kube-scheduler reports this before it looks at nodes, so without a number of nodes.
             return f"{available}: {TERMS_CONFLICT.text}."
         counts = Counter[str]()
         for group in self.reasons:
@@ -75,7 +75,7 @@ class Explanation:
 
 
 def fit_error(feasible: int, total: int, counts: Mapping[str, int]) -> str:
-    """FitError.Error: the texts with their numbers, in the order of the strings."""
+    """The text of FitError.Error: each reason after its number of nodes, sorted as strings."""
     told = ", ".join(sorted(f"{count} {text}" for text, count in counts.items() if count))
     return f"{feasible}/{total} nodes are available:{f' {told}.' if told else ''}"
 
@@ -86,14 +86,14 @@ def explain(
     effort: Effort | None = None,
     now: datetime | None = None,
 ) -> Explanation:
-    """Judge a pod on nodes. Raises TooMuchEffortError where the effort is limited.
+    """Judge a pod on nodes. Raises TooMuchEffortError if the effort is limited and runs out.
 
-    rules: of the pod's namespace, None where they are not known. now: the time for ages.
+    rules: of the pod's namespace, None if unknown. now: the time from which ages are computed.
     """
     pod, candidates = asked.pod, asked.candidates
     request, own = request_of_pod(asked), OwnChecks(asked, effort)
     room = Room(request, candidates.allocatable)
-    # A cordon is kube-scheduler's business, also where the node controller has made it a taint.
+    # Cordons, also as the node controller's taint, are judged among kube-scheduler's own checks.
     by_class = judge_class(replace(asked, pod=past_cordons(pod)))
     verdicts, held_off = _judge_pod(own, room, by_class, candidates)
     passing = verdicts.passing(candidates.ids)
@@ -115,14 +115,14 @@ def explain(
     )
 
 
-#: The number of explanations that are remembered: most of thousands of pods ask for the same.
+#: The number of cached explanations. Of thousands of pods, most ask for the same.
 _REMEMBERED: Final = 256
 
 
 class Explainer:
-    """Explains pods on the nodes of one snapshot, and remembers the latest explanations.
+    """Explains pods on the nodes of one snapshot, and caches the latest explanations.
 
-    version: that of the control plane, which is asked for once a pod needs declared features.
+    version: returns the control plane's version. Called at most once, for declared features.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Explainer:
         self._known: dict[str, Explanation] = {}
 
     def explain(self, pod: Pod) -> Explanation:
-        """The answer for this pod, or for another that differs in its name only."""
+        """The explanation of the pod. Pods that differ only in name, namespace and UID share it."""
         alike = repr(replace(pod, namespace="", name="", uid=pod.uid and "of the cluster"))
         found = self._known.get(alike)
         if found is None:
@@ -148,7 +148,7 @@ class Explainer:
 
 
 def _reason_there(asked: Question, verdicts: Verdicts) -> Reason | str | None:
-    """Why the pod is refused by its node; "" for one that is not judged, None where it passes."""
+    """Why the pod's own node refuses it; None if it passes, "" if the node is not judged."""
     name, candidates = asked.pod.state.node_name.encode(), asked.candidates
     if not name or name not in candidates.names:
         return ""
@@ -172,10 +172,10 @@ def judge_class(asked: Question) -> Verdicts:
 def _judge_pod(
     own: OwnChecks, room: Room, by_class: Verdicts, candidates: Candidates
 ) -> tuple[Verdicts, Mapping[ShapeId, int]]:
-    """The verdicts of class and pod; the pod's requirements are judged where the class passes.
+    """The verdicts of class and pod. The pod's requirements are judged only where the class passes.
 
-    Also, by shape id, the number of nodes with a taint that the pod itself does not tolerate, and
-    with the labels and the name that it asks for.
+    Also, by shape id, the number of nodes that have the labels and the name that the pod asks for,
+    and a taint that the pod itself does not tolerate.
     """
     number = {reason: code for code, reason in enumerate(by_class.reasons)}
     passes = number.setdefault(None, len(number))
@@ -195,7 +195,7 @@ def _judge_pod(
 
 
 def _group(asked: Question, verdicts: Verdicts, room: Room) -> Sequence[ReasonGroup]:
-    """The refused nodes by text, and within one text by cause, which plain texts don't show."""
+    """The refused nodes by text and, within a text, by cause (code and origin)."""
     candidates, groups = asked.candidates, []
     example = dict(zip(verdicts.codes, candidates.ids, strict=True))
     for group in group_refusals(verdicts).groups:
@@ -221,7 +221,7 @@ def _group(asked: Question, verdicts: Verdicts, room: Room) -> Sequence[ReasonGr
 def _lacking_group(
     lacking: Mapping[str, Sequence[Insufficient]], nodes: Sequence[bytes]
 ) -> ReasonGroup:
-    # Without its overhead the pod would fit.
+    # The class is the origin if the pod would fit without the overhead.
     every = chain.from_iterable(lacking.values())
     by_class = all(each.asked - each.overhead <= each.allocatable for each in every)
     return ReasonGroup(
@@ -234,7 +234,7 @@ def _lacking_group(
 
 
 def _lacking_text(found: Sequence[Insufficient], nodes: int) -> str:
-    """One resource with its amounts; found has an entry for each machine type."""
+    """The text about one resource. found: an entry for each machine type."""
     name, asked, overhead = found[0].resource, found[0].asked, found[0].overhead
     amounts = {each.allocatable for each in found}
     on_nodes = f"allocatable on {number_of(nodes, 'node')}"

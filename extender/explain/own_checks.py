@@ -1,7 +1,7 @@
 """kube-scheduler's own checks of a pod on a node, in the order of its plugins.
 
-Names that the required node affinity asks for, cordon, taints by the pod's own tolerations, its
-nodeSelector and required node affinity, its requests, the features that its node has to declare.
+The checks: node names in the required node affinity; cordon; taints, by the pod's own tolerations;
+nodeSelector and required node affinity; requests; features that the node has to declare.
 Order: pkg/scheduler/apis/config/v1/default_plugins.go, v1.37.1.
 """
 
@@ -26,7 +26,7 @@ from extender.rules.pools import Candidates
 from extender.rules.resource_fit import IGNORED, Insufficient, Request
 from extender.rules.tolerations import TolerationSet, find_untolerated_taint, tolerates_cordon
 
-#: Tells the control plane's version, None where it is not known; it may ask the API server.
+#: Returns the control plane's version, None if unknown. It may ask the API server.
 AskVersion = Callable[[], Version | None]
 
 
@@ -34,8 +34,8 @@ AskVersion = Callable[[], Version | None]
 class Question:
     """May a pod run on these nodes?
 
-    runtime_class: the pod's, None where it names none or there is none. version: asked for only
-    where something depends on it.
+    runtime_class: the pod's class, None if the pod names none or the class does not exist.
+    version: called only if a verdict depends on the version.
     """
 
     pod: Pod
@@ -48,8 +48,8 @@ class Question:
 class OwnChecks:
     """The checks of one pod; a node is given by its position among the candidates.
 
-    Labels are judged once for all nodes that agree in those that the pod asks about: of 65,000
-    nodes few differ in them. Raises TooMuchEffortError where the effort is limited.
+    Label verdicts are cached by the labels that the pod asks about: of 65,000 nodes few differ in
+    them. Raises TooMuchEffortError if the effort is limited and runs out.
     """
 
     def __init__(self, asked: Question, effort: Effort | None = None) -> None:
@@ -74,7 +74,7 @@ class OwnChecks:
         needed = judged_features(needs, shapes, asked.version() if needs else None)
         self._undeclared = [None, *(undeclared_reason(needed, each) for each in shapes)]
         self._left = names_left(terms)
-        # Names are compared only with these, so all other names have the same result.
+        # The node names in matchFields. All other names have the same result.
         self._named = {v for term in terms for each in term.match_fields for v in each.values}
         keys = {each.key for term in terms for each in term.match_expressions}
         self._asked = {*pod.node_selector, *keys}
@@ -123,14 +123,14 @@ class OwnChecks:
         return reasons.POD_AFFINITY
 
 
-#: Resources listed for a node; a pod's author may ask for thousands.
+#: The number of lacking resources listed for a node; a pod may ask for thousands.
 _MAX_LISTED: Final = 8
 
 _NOTHING: Final[Amounts] = {}
 
 
 def request_of_pod(asked: Question) -> Request | None:
-    """None where its resources were not read; a pod not admitted yet gets its class's overhead."""
+    """The pod's request, None if it was not read. An unadmitted pod gets its class's overhead."""
     pod, runtime_class = asked.pod, asked.runtime_class
     if pod.resources is None:
         return None
@@ -143,7 +143,7 @@ def request_of_pod(asked: Question) -> Request | None:
 class Room:
     """The resources that nodes lack for one pod; a node is given by its position.
 
-    allocatable: its status.allocatable as JSON, read once for all nodes of one machine type.
+    allocatable: returns the node's status.allocatable as JSON. Equal JSON is decoded once.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Room:
         self._idle = cache(partial(self._judge, beside=_NOTHING))
 
     def lacking(self, position: int, beside: Amounts = _NOTHING) -> Sequence[Insufficient]:
-        """Every resource that the node lacks beside pods that take so much."""
+        """Every resource that the node lacks. beside: the amounts that other pods use there."""
         raw = self._allocatable(position)
         return self._judge(raw, beside) if beside else self._idle(raw)
 
@@ -176,7 +176,7 @@ class Room:
         return self._reason(names) if names else None
 
     def lacking_by_resource(self, positions: Iterable[int]) -> Mapping[str, Sequence[Insufficient]]:
-        """The resources that idle nodes lack, once for each machine type."""
+        """By name the resources that idle nodes lack, with an entry for each machine type."""
         found: dict[str, list[Insufficient]] = {}
         examples = {self._allocatable(position): position for position in positions}
         for position in examples.values():
@@ -186,8 +186,8 @@ class Room:
 
 
 def _amounts(raw: bytes) -> Amounts | None:
-    """A node's status.allocatable; None for one that reports nothing, which is not judged."""
+    """A node's status.allocatable; None if it reports none, and then it is not judged."""
     try:
         return resource_fit.counted(allocatable_of(raw)) if raw else None
-    except DecodeError:  # of a Node in a request, of which nothing deeper is judged
+    except DecodeError:  # a Node in a request, whose allocatable is not validated
         return None

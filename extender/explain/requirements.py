@@ -1,7 +1,7 @@
 """The requirements of a pod on a node, in the order in which they are judged, and their origin.
 
 plugin/pkg/admission/runtimeclass copies a class's nodeSelector and tolerations into the pod
-(v1.36.2). An entry that both have counts as `Both`, regardless of who wrote it first.
+(v1.36.2). An entry that class and pod share has the origin `Both`, whoever wrote it first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ class Origin(StrEnum):
     NODE = "Node"
 
 
-#: By code where a reason comes from; of the other codes that depends on pod, class and node.
+#: The origin of a reason by its code. For other codes the origin depends on pod, class and node.
 _ORIGINS: Final = {
     Code.HANDLER: Origin.RUNTIME_CLASS,
     Code.NOT_FOUND: Origin.RUNTIME_CLASS,
@@ -71,7 +71,7 @@ def carries_terms(pod: Pod, runtime_class: RuntimeClass) -> bool:
 
 
 def origin_of(code: Code, asked: Question, shape: Shape | None) -> Origin:
-    """The origin of a reason; shape is of a node that has it, None of an unknown one."""
+    """The origin of a reason. shape: of a node refused for it, None for an unknown node."""
     pod, runtime_class = asked.pod, asked.runtime_class
     if code in _ORIGINS:
         return _ORIGINS[code]
@@ -99,7 +99,7 @@ def _of_class_or_both(carried: bool) -> Origin:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One requirement; kind is the field of the pod or class that it stands in."""
+    """One requirement. kind: the field of the pod or class that states it."""
 
     kind: str
     text: str

@@ -26,7 +26,7 @@ _MAX_TEXT: Final = 2000
 
 
 def safe(text: object) -> str:
-    """Foreign text that may be longer than a name, without control characters."""
+    """Like `shown`, for text that may be longer than a name: without control characters."""
     return printable(str(text)[:_MAX_TEXT])
 
 
@@ -35,7 +35,7 @@ def heading(screen: Screen, text: str) -> str:
 
 
 def names_text(names: Sequence[str], count: int) -> str:
-    """The first names of `count`, and how many more there are."""
+    """The names, and how many of `count` are not among them."""
     listed = ", ".join(map(shown, names))
     more = count - len(names)
     return f"{listed}, {more} more" if names and more else listed
@@ -78,7 +78,7 @@ def explanation_text(document: Document, screen: Screen) -> str:
 
 
 def itself_text(document: Document, screen: Screen) -> str:
-    """What the pod itself shows, where no node may be read."""
+    """What the pod alone shows, for a user who may not read nodes."""
     last = document["lastEvent"]
     texts = [*document.get("state", ()), *([f"Last event: {last}"] if last else ())]
     rows = [[each["kind"], safe(each["text"])] for each in document["requirements"]]
@@ -92,7 +92,7 @@ def verdict_text(document: Document) -> str:
     feasible, total = document["feasible"], document["total"]
     if not feasible:
         return f"None of {number_of(total, 'node')} can run it."
-    # Where the cluster is full, an event says so.
+    # An event says that kube-scheduler would not bind the pod now: the cluster may be full.
     can, which = "could" if document["event"] else "can", names_text(document["fitting"], feasible)
     return f"{feasible} of {number_of(total, 'node')} {can} run it: {which}."
 
@@ -123,13 +123,13 @@ def _reasons_table(document: Document, screen: Screen) -> str:
 
 
 def bullets(screen: Screen, title: str, texts: Iterable[str]) -> str:
-    """A list with a heading; nothing without texts."""
+    """A list with a heading; empty without texts."""
     items = [paragraph(screen, printable(each), "  ", "- ") for each in texts]
     return "".join(["\n" + heading(screen, title), *items]) if items else ""
 
 
 def _step(screen: Screen, text: str) -> str:
-    """The end of a step that is to be copied gets a line of its own, not wrapped."""
+    """A step. JSON at its end, which people copy, gets an unwrapped line of its own."""
     head, colon, rest = text.partition(": {")
     if not colon:
         return paragraph(screen, safe(text), "  ", "- ")

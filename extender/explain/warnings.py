@@ -1,4 +1,4 @@
-"""Sentences about a pod beside its reasons: its state, tolerations to add, stale fields."""
+"""Sentences about a pod beside the reasons: its state, tolerations to add, stale fields."""
 
 import json
 from collections import Counter
@@ -18,8 +18,7 @@ from extender.rules.kubelet_checks import KubeletCheck
 from extender.rules.node_selector import UnreadableTerm
 from extender.rules.tolerations import TolerationSet
 
-#: Keys that say where a node is, not what it runs: a pod's author selects by them, a class rarely
-#: does.
+#: Label keys that say where a node is, not what it runs. Pods select by them, classes rarely do.
 _PLACES: Final = ("kubernetes.io/hostname", "topology.kubernetes.io/")
 
 #: How many entries are listed; a pod may have thousands.
@@ -29,10 +28,10 @@ _MAX_ENTRIES: Final = 8
 def state_sentences(
     pod: Pod, node: Reason | str | None, now: datetime | None = None
 ) -> Sequence[str]:
-    """Sentences about a pod, the one that matters most first; none of most Pending pods.
+    """Sentences about a pod's state, the most important first; most Pending pods have none.
 
-    node: why the pod's own node would refuse it today; "" where that node was not judged, None
-    where the pod passes.
+    node: why the pod's own node would refuse it today; None if the pod passes, "" if the node was
+    not judged.
     """
     said, state = [], pod.state
     if state.deleted_at:
@@ -57,7 +56,7 @@ def state_sentences(
 
 
 def forbidden(pod: Pod, rules: NamespaceRules | None) -> Iterator[str]:
-    """A pod that no API server has seen yet is given the namespace's default class first."""
+    """The namespace rule that the pod breaks. A pod without UID gets the default class first."""
     violation = rules and rules.violation(pod.runtime_class_name, takes_default=not pod.uid)
     if violation:
         yield f"{violation.text}: policy {violation.policy}, where it is applied, refuses " + (
@@ -68,7 +67,7 @@ def forbidden(pod: Pod, rules: NamespaceRules | None) -> Iterator[str]:
 
 
 def unreadable(terms: Sequence[UnreadableTerm]) -> Iterator[str]:
-    """kube-scheduler drops such a term without a word (Ignore parsing errors, node_affinity.go)."""
+    """kube-scheduler silently drops unreadable terms (Ignore parsing errors, node_affinity.go)."""
     for each in terms[:_MAX_ENTRIES]:
         yield (
             f"nodeSelectorTerms[{each.index}] of the pod's required node affinity does not parse"
@@ -77,9 +76,9 @@ def unreadable(terms: Sequence[UnreadableTerm]) -> Iterator[str]:
 
 
 def doubtful_kubelets(asked: Question, passing: Iterable[ShapeId]) -> Iterator[str]:
-    """Kubelets that may reject the pod's hostUsers, of nodes where it passes.
+    """The kubelets that may reject the pod's hostUsers, on nodes where the pod passes.
 
-    A Node does not show this: `features.userNamespaces` depends on another gate.
+    A Node does not show the gate that decides: `features.userNamespaces` depends on another gate.
     """
     pod, shapes = asked.pod, asked.candidates.shapes
     if not pod.sets_host_users or asked.policy.kubelet_check is KubeletCheck.OFF:
@@ -100,7 +99,7 @@ def doubtful_kubelets(asked: Question, passing: Iterable[ShapeId]) -> Iterator[s
 
 
 def suspect_nodes(asked: Question, passing: Iterable[ShapeId]) -> Iterator[str]:
-    """Nodes where the pod fits, and where the class's handler failed to start others."""
+    """Nodes where the pod fits, but the class's handler has failed to start other pods."""
     runtime_class, shapes = asked.runtime_class, asked.candidates.shapes
     if runtime_class is None:
         return
@@ -114,13 +113,13 @@ def suspect_nodes(asked: Question, passing: Iterable[ShapeId]) -> Iterator[str]:
 
 
 def missing_tolerations(asked: Question, held_off: Mapping[ShapeId, int]) -> Iterator[str]:
-    """A line per toleration to add, with the number of nodes that lack only tolerations."""
+    """A line for each toleration to add, with the number of nodes that only taints keep away."""
     pod, runtime_class = asked.pod, asked.runtime_class
     if runtime_class is None:
         return
     own = TolerationSet(pod.tolerations, comparison_operators=asked.policy.comparison_operators)
     taints = Counter[Taint]()
-    # On a node that the class lets pass, pod or class tolerates every taint.
+    # On a node that passes the class's checks, the pod or the class tolerates every taint.
     for shape_id, nodes in held_off.items():
         for taint in asked.candidates.shapes[shape_id].taints:
             if not own.tolerates(taint):
@@ -147,9 +146,10 @@ def toleration_json(toleration: Toleration) -> str:
 
 
 def stale_merge(pod: Pod, runtime_class: RuntimeClass | None) -> Iterator[str]:
-    """Fields that admission copied from an earlier class; overhead never changes after that.
+    """Fields that admission copied from an older version of the class.
 
-    Who wrote a nodeSelector entry is not recorded, so only a stale overhead makes it suspicious.
+    A pod's overhead can't be changed later. Nobody records who wrote a nodeSelector entry, so an
+    entry is suspicious only beside a stale overhead.
     """
     if runtime_class is None:
         return

@@ -1,4 +1,4 @@
-"""can-delete: what uses a RuntimeClass: pods, the templates that make them, and defaults."""
+"""can-delete: whether pods, workload templates or defaults use a RuntimeClass."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -22,9 +22,9 @@ from extender.rules.node_checks import Policy
 
 
 def users_of(name: str, state: ClusterState, pods: Iterable[PlacedPod] = ()) -> Document:
-    """What the end of a class breaks: workloads, defaults and, of those given, pods.
+    """What the deletion of a class breaks: workloads, defaults, and which of the given pods.
 
-    A class that is gone already is taken for one without nodes. state: read with `uses`.
+    A class that does not exist is judged as if it existed with handler "". state: read with `uses`.
     """
     classes = dict(state.snapshot.runtime_classes)
     ended = classes.pop(name, None)
@@ -47,7 +47,7 @@ def users_of(name: str, state: ClusterState, pods: Iterable[PlacedPod] = ()) -> 
 
 
 def _user(kind: str, namespace: str, name: str) -> Document:
-    """An object that uses a class; namespace is empty for cluster-scoped ones."""
+    """An object that uses a class; namespace is empty for a cluster-scoped object."""
     return {"kind": kind, "namespace": namespace, "name": name}
 
 

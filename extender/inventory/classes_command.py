@@ -1,4 +1,4 @@
-"""classes and nodes: what each RuntimeClass is used for, and which nodes match a class."""
+"""classes: each RuntimeClass with its nodes and pods. nodes: which nodes match a RuntimeClass."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -56,7 +56,7 @@ def _classes(program: str, flags: Flags) -> int:
 
 
 def _new_nodes(command: str, state: ClusterState) -> Iterator[NewNode]:
-    """Warns of objects that can't be read, or may not be."""
+    """The new nodes that node templates describe. Warns of templates that can't be read."""
     templates = state.inventory.node_templates
     told = if_allowed(command, "what new nodes would take", lambda: list(templates()))
     for kind, raw in told or ():
@@ -72,7 +72,7 @@ def _new_nodes(command: str, state: ClusterState) -> Iterator[NewNode]:
 def _document(
     state: ClusterState, policy: Policy, pools: Pools | None, loads: Loads | None
 ) -> Document:
-    """Every class by name; running includes stranded and drifted pods, but no starting pods."""
+    """The classes by name. running counts stranded and drifted pods too, but no starting pods."""
     snapshot = state.snapshot
     usage, placement = Usage(pools), Placement(snapshot, policy)
     for pod, _, load_of in state.inventory.pods():
@@ -167,7 +167,7 @@ def _headroom_text(items: Sequence[Document], screen: Screen) -> str:
 
 
 def _requests(text: str) -> Amounts:
-    """RESOURCE=AMOUNT, and more of them after commas."""
+    """The amounts of RESOURCE=AMOUNT,RESOURCE=AMOUNT in billionths."""
     try:
         entries = [each.partition("=")[::2] for each in text.split(",")]
         amounts = {name.strip(): stored_billionths(amount.strip()) for name, amount in entries}
@@ -217,7 +217,7 @@ CLASSES: Final = Command(
 def _nodes(program: str, flags: Flags) -> int:
     """Exit code 0 when some node matches, 1 when none does.
 
-    Raises UsageError, also where no Node is known, which says nothing about the class.
+    Raises UsageError, also if no Node is known: then nothing can be said about the class.
     """
     if flags.server:
         document: Document = service_of(flags).class_nodes(flags.runtimeclass, flags.limit)

@@ -16,12 +16,12 @@ from extender.rules.class_nodes import classes_of_node, nodes_of_class
 from extender.rules.snapshot import Snapshot
 from extender.verbs.service import Service
 
-#: The number of nodes in a list of all, unless ?limit= is given: 200 KB, enough for a person.
+#: The number of nodes listed by default (without ?limit=): 200 KB, enough for a person.
 DEFAULT_LISTED_NODES: Final = 1000
 
 
 def class_named(snapshot: Snapshot, name: str) -> RuntimeClass:
-    """Raises NotFoundError."""
+    """The class of that name. Raises NotFoundError."""
     runtime_class = snapshot.runtime_classes.get(name)
     if runtime_class is None:
         raise not_found("RuntimeClass", name, snapshot.runtime_classes)
@@ -29,7 +29,7 @@ def class_named(snapshot: Snapshot, name: str) -> RuntimeClass:
 
 
 def asked_limit() -> int | None:
-    """?limit=N. Raises BadRequestError."""
+    """The value of ?limit=N, None without it. Raises BadRequestError."""
     text = request.args.get("limit")
     if text is None:
         return None
@@ -39,12 +39,12 @@ def asked_limit() -> int | None:
 
 
 def _asked_part() -> str:
-    """?q=: a part of the names that are wanted, in any case, as on the pages."""
+    """The value of ?q= in lower case: the part of a name to search for, as on the pages."""
     return request.args.get("q", "").casefold()
 
 
 class InventoryEndpoint:
-    """Answers made from the newest snapshot; while it is not synced, they are 503."""
+    """Answers from the newest snapshot; 503 until the snapshot is synced."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

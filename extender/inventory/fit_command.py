@@ -17,7 +17,7 @@ _OTHER_SYSTEM: Final = "runs on {}, and the pod does not ask for that"
 
 
 def _fit(program: str, flags: Flags) -> int:
-    """Exit code 0 when a class fits, 1 when none does. Raises UsageError, also without a Node."""
+    """Exit code 0 when a class fits, 1 when none does. Raises UsageError, also without Nodes."""
     asked = read_asked_pod(program, "fit", flags)
     isolation = flags.isolation or _isolation_of(asked.pod)
     found = fit(asked.pod, asked.state.snapshot, policy_of(flags), asked.rules, isolation)
@@ -40,7 +40,7 @@ def _fit(program: str, flags: Flags) -> int:
 
 
 def _isolation_of(pod: Pod) -> str:
-    """The level that the pod asks for as `webhook --fit` reads it; "" for none."""
+    """The isolation level in the pod's annotation; "" without it. Raises UsageError."""
     level = pod.state.isolation
     if level and level not in ISOLATION_LEVELS:
         raise UsageError(

@@ -1,7 +1,7 @@
-"""How many more pods of each RuntimeClass there is room for, as kube-scheduler counts room.
+"""How many more pods of each RuntimeClass fit, by kube-scheduler's resource accounting.
 
-On the nodes that exist, and on one more of a pool where an autoscaler's object says what its nodes
-would be. What DaemonSets take of a new node is not counted.
+Counted on the existing nodes, and on one new node of each pool whose autoscaler object describes
+its nodes. The requests of DaemonSets on a new node are not counted.
 """
 
 import time
@@ -32,7 +32,7 @@ from extender.verbs.metrics import gauge_family
 
 
 def _room(found: Sequence[tuple[int, Sequence[str]]]) -> Document:
-    """found: for each node what `fitting` returns."""
+    """found: the result of `fitting` for each node."""
     ends = Counter(chain.from_iterable(names for _, names in found))
     most = min(
         ends, key=lambda name: (-ends[name], resource_fit.by_kube_scheduler(name)), default=""
@@ -41,9 +41,9 @@ def _room(found: Sequence[tuple[int, Sequence[str]]]) -> Document:
 
 
 def fitting(request: Amounts, allocatable: Amounts, used: Amounts) -> tuple[int, list[str]]:
-    """How many pods a node takes, and the resources of which it then lacks some for one more.
+    """How many more pods fit on a node, and the resources that limit this number.
 
-    A node that does not say how many pods it may have is not asked for that.
+    The number of pods is no limit on a node whose allocatable has no entry for pods.
     """
     asked = {name: amount for name, amount in request.items() if amount and name not in IGNORED}
     if PODS in allocatable:
@@ -60,7 +60,7 @@ _NO_LOAD: Final[Amounts] = {}
 
 
 class Headroom:
-    """requests: of every pod, in billionths; None for the median of each class. For one thread."""
+    """requests: of each pod, in billionths; None for each class's median. For one thread."""
 
     def __init__(
         self, snapshot: Snapshot, policy: Policy, loads: Loads, requests: Amounts | None = None
@@ -75,9 +75,9 @@ class Headroom:
     def of_nodes(
         self, runtime_class: RuntimeClass
     ) -> Iterator[tuple[bytes, tuple[int, Sequence[str]]]]:
-        """Each node that such a pod may run on, with what `fitting` finds."""
+        """Each node that a pod of the class may run on, with the result of `fitting`."""
         total, allocatable = self._total(runtime_class), self._snapshot.allocatable
-        # The shapes tell what the class selects.
+        # The verdicts on shapes already cover the class's nodeSelector and terms.
         asking = replace(_pod_of(runtime_class), node_selector={}, node_affinity=None)
         asked = Question(asking, runtime_class, self._candidates, self._policy)
         for name in explain(asked).passing:
@@ -114,7 +114,7 @@ class Headroom:
     def _new(
         self, runtime_class: RuntimeClass, pools: Pools, new_nodes: Sequence[NewNode]
     ) -> Iterator[tuple[str, int | None]]:
-        """By pool how many pods a new node takes; None where its size is not told."""
+        """For each pool how many pods fit on a new node; None if the node's size is unknown."""
         pod, request = _pod_of(runtime_class), self._total(runtime_class)
         for each in new_nodes:
             node = each.for_class(runtime_class)
@@ -128,7 +128,7 @@ class Headroom:
             yield each.pool, fitting(request, size, _NO_LOAD)[0] if is_told else None
 
     def _example(self, pools: Pools, pool: str) -> bytes:
-        """status.allocatable of a node that the pool has; empty where it has none."""
+        """status.allocatable of the pool's first node, as JSON; empty if there is no such pool."""
         found = next((each for each in pools.pools if each.name == pool), None)
         return self._snapshot.allocatable.get(found.nodes[0], b"") if found else b""
 
@@ -137,15 +137,15 @@ def _pod_of(runtime_class: RuntimeClass) -> Pod:
     return as_admitted(Pod(runtime_class_name=runtime_class.name), runtime_class)
 
 
-#: The collecting rests sixty times as long as it took: half a minute where it takes half a second.
+#: The pause after a computation, as a multiple of its duration: 30 s if it takes half a second.
 _REST: Final = 60.0
 
 
 @dataclass(eq=False)
 class HeadroomCollector(Collector):
-    """The gauge of how many more pods of each class fit; silent until all are known.
+    """The gauge of how many more pods of each class fit, computed in the thread of a scrape.
 
-    It is worked out in the thread of a scrape.
+    It has no samples until the pods, nodes and classes are known.
     """
 
     loads: Callable[[], Loads | None]

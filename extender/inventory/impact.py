@@ -1,8 +1,8 @@
 """What a change of RuntimeClasses, Nodes or Namespaces breaks: the cluster before and after it.
 
-Both are judged by the rules for what is there: pods as by `pods`, templates as by `explain`, nodes
-as by `nodes`, namespaces as by `check`. An object breaks if only its later verdict is bad,
-or if its class ends.
+Both states are judged by the rules of other commands: pods by those of `pods`, workload templates
+by `explain`, nodes by `nodes`, namespaces by `check`. An object breaks if its verdict is bad only
+after the change, or if its class is deleted.
 """
 
 from collections import Counter, defaultdict
@@ -41,7 +41,7 @@ _NONE: Final = frozenset[str]()
 
 
 class Room(NamedTuple):
-    """The number of nodes that a template's pods can start on, and explain's summary."""
+    """The number of nodes on which a template's pods can start, and the summary of `explain`."""
 
     nodes: int
     summary: str
@@ -63,7 +63,8 @@ class View:
         self._version = cache(version)
         self.unfit = Placement(snapshot, policy).unfit
         self._all = nodes_of(snapshot)
-        # Nodes of one shape and size differ in labels only, which few templates ask for.
+        # Nodes of equal shape and allocatable differ only in labels, and few templates select
+        # labels. So one example of each group is judged; _sizes has the size of its group.
         examples = dict[tuple[ShapeId, bytes], bytes]()
         self._sizes = Counter[bytes]()
         for place, (name, number) in enumerate(zip(self._all.names, self._all.ids, strict=True)):
@@ -72,7 +73,7 @@ class View:
         self._known: dict[str, Room] = {}
 
     def room(self, pod: Pod) -> Room:
-        """For pods of this template, once admission has changed them; many differ in names only."""
+        """The room for a template's pods after admission. Cached: many differ only in name."""
         key = repr(replace(pod, namespace="", name=""))
         if key not in self._known:
             self._known[key] = self._judge(pod)
@@ -86,7 +87,7 @@ class View:
             return Room(0, f"the terms of class and pod together have {error}")
         candidates, sizes = self._all, Counter[bytes]()
         if not pod.node_selector and pod.node_affinity is None:
-            # The shapes tell what the class selects.
+            # The verdicts on shapes already cover the class's nodeSelector and terms.
             admitted = replace(admitted, node_selector={}, node_affinity=None)
             candidates, sizes = self._examples, self._sizes
         asked = Question(admitted, runtime_class, candidates, self._policy, self._version)
@@ -100,7 +101,7 @@ class View:
         return Room(nodes, fit_error(nodes, len(self._all.names), counts))
 
     def refusal(self, namespace: str, runtime_class: str) -> str:
-        """Why no pod of a class may be in a namespace; "" where it may, or nothing is known."""
+        """Why a namespace refuses pods of a class; "" if it accepts them or is not known."""
         found = self.namespaces.get(namespace)
         if found is None or namespace in EXEMPT_NAMESPACES:
             return ""
@@ -109,13 +110,13 @@ class View:
         return violation.text if violation else ""
 
     def faults(self, namespace: str) -> list[str]:
-        """Why the rules of a namespace can't be kept."""
+        """The errors that `check` finds in the rules of a namespace."""
         known = {name: self.namespaces[name] for name in [namespace] if name in self.namespaces}
         found = check_namespaces(known, self.snapshot.runtime_classes)
         return [each.what for each in found if each.severity is Severity.ERROR]
 
     def classes_by_node(self) -> Mapping[bytes, frozenset[str]]:
-        """By node the classes that it matches, without those whose new pods a cordon keeps away."""
+        """The classes of each node. Of a cordoned node only classes that tolerate the cordon."""
         index = ClassIndex(self.snapshot.runtime_classes.values(), self._policy.handler_check)
         found = [frozenset[str]()]
         for shape in self.snapshot.shapes.shapes:
@@ -134,7 +135,7 @@ class View:
 
 @dataclass(slots=True)
 class Comparison:
-    """Tells what breaks; namespaces last, since they need to know what was told before."""
+    """Finds what breaks. Call namespaces() last: it needs what pods() and workloads() have seen."""
 
     before: View
     after: View
@@ -145,7 +146,7 @@ class Comparison:
         return name in before and name not in after
 
     def pods(self, pods: Iterable[PlacedPod]) -> Iterator[Document]:
-        """Those that could not start again on their node."""
+        """The pods that could not start again on their node after the change."""
         for pod in pods:
             name = pod.runtime_class_name
             self._named[pod.namespace].add(name)
@@ -160,11 +161,12 @@ class Comparison:
                 }
 
     def workloads(self, workloads: Iterable[Workload]) -> list[Document]:
-        """Those that keep fewer nodes; of those that use a class, or need a handler's feature.
+        """The workloads that can run on fewer nodes after the change, or whose class is deleted.
 
-        Raises UsageError for a template that can't be read.
+        Only templates that name a class or need a handler's feature are judged. Raises UsageError
+        for a template that can't be read.
         """
-        # Lists that begin again give some objects twice.
+        # A list that is restarted may return an object twice.
         found: dict[tuple[str, str, str], Document] = {}
         for each in workloads:
             if each.is_past:
@@ -188,9 +190,9 @@ class Comparison:
         return [found[key] for key in sorted(found)]
 
     def namespaces(self) -> Iterator[Document]:
-        """Those whose rules can't be kept any more, or refuse what is in them.
+        """The namespaces whose rules get new errors, or newly refuse a class that is used there.
 
-        Only what was told before is known to be in them.
+        The classes in use are those of the pods and workloads compared before.
         """
         for namespace in sorted(self.after.namespaces):
             known = self.before.faults(namespace)
@@ -203,7 +205,7 @@ class Comparison:
                 yield {"name": namespace, "reason": "; ".join(reasons)}
 
     def nodes(self) -> Document:
-        """The nodes that match a class more, or a class less; and the number of nodes by class."""
+        """The nodes that gain or lose a class, and the node counts of the classes that change."""
         before, after = self.before.classes_by_node(), self.after.classes_by_node()
         gained, lost, changed = [], [], set[str]()
         numbers = Counter[str](), Counter[str]()
@@ -250,13 +252,13 @@ def _template(workload: Workload) -> Pod:
 
 @dataclass(frozen=True, slots=True)
 class ImpactWarning:
-    """What an update of a RuntimeClass breaks, for its author. groups: None while not known."""
+    """Warns the author of a RuntimeClass update. groups: the pods by group; None until known."""
 
     source: SnapshotSource
     groups: Callable[[], Mapping[PodGroup, int] | None]
 
     def __call__(self, raw: Raw) -> Iterator[str]:
-        """The warnings about a class as it would be. Raises DecodeError."""
+        """The warnings about a class after the update. Raises DecodeError."""
         changed = runtime_class_of(decode(raw, RawRuntimeClass, "RuntimeClass"))
         snapshot, groups = self.source.snapshot, self.groups()
         if not snapshot.is_synced or groups is None:
@@ -283,7 +285,8 @@ class ImpactWarning:
 
 
 def _nodes_for(changed: RuntimeClass, snapshot: Snapshot) -> Iterator[Node]:
-    # Of conditions only those are known that some class asks for today.
+    # Shapes have only those conditions of nodes that a class asks for today. Conditions of the
+    # changed class that no shape has are assumed to be met.
     assumed = frozenset((changed.rules or ClassRules()).conditions)
     assumed -= {each for shape in snapshot.shapes.shapes for each in shape.conditions}
     found = nodes_of(snapshot)

@@ -23,7 +23,7 @@ from extender.model.reasons import number_of, printable, shown
 from extender.rules.node_checks import Policy
 from extender.rules.node_selector import label_selector
 
-#: Whether a node is meant, by its labels.
+#: Whether a label selector matches a node's labels.
 Selects = Callable[[Mapping[str, str]], bool]
 
 
@@ -60,7 +60,7 @@ def _impact(program: str, flags: Flags) -> int:
 
 
 def changed(state: ClusterState, brought: Manifests, flags: Flags) -> Manifests:
-    """All classes and nodes as they would be, and the Namespaces that differ."""
+    """All classes and nodes after the change, and the Namespaces that change."""
     nodes = {each.name: each for each in (*state.nodes, *brought.nodes.values())}
     return Manifests(
         nodes={name: _changed(node, flags) for name, node in nodes.items()},
@@ -70,7 +70,7 @@ def changed(state: ClusterState, brought: Manifests, flags: Flags) -> Manifests:
 
 
 def compared(state: ClusterState, after: Manifests, policy: Policy) -> Comparison:
-    """after: as `changed` returns it."""
+    """The comparison of the state with `after`, which `changed` returns."""
     namespaces, version = state.inventory.namespaces(), state.inventory.kubernetes_version
     return Comparison(
         View(state.snapshot, namespaces, policy, version),
@@ -79,7 +79,7 @@ def compared(state: ClusterState, after: Manifests, policy: Policy) -> Compariso
 
 
 def _brought(command: str, filenames: Sequence[str]) -> Manifests:
-    """The classes, nodes and namespaces of -f. Raises UsageError, also without any."""
+    """The classes, nodes and namespaces of -f. Raises UsageError, also if the files have none."""
     brought = brought_by(read_given(filenames, recursive=False)) if filenames else Manifests()
     if filenames and not (brought.runtime_classes or brought.nodes or brought.namespaces):
         raise UsageError(f"-f {', '.join(filenames)}: holds no RuntimeClass, Node or Namespace")
@@ -99,7 +99,7 @@ def _changed(node: Node, flags: Flags) -> Node:
 
 
 def _warnings(flags: Flags, state: ClusterState, brought: Manifests) -> Iterator[str]:
-    """Of what changes nothing, and of what is not known."""
+    """The warnings about flags without effect, and about facts that are unknown."""
     inventory = state.inventory
     if flags.manifests and not any(chain(inventory.pods(), inventory.workloads())):
         yield "the manifests hold no Pod and no workload: what uses the nodes is unknown"
@@ -122,13 +122,13 @@ def _warnings(flags: Flags, state: ClusterState, brought: Manifests) -> Iterator
 
 
 def _without(labels: Mapping[str, str], text: str) -> Mapping[str, str]:
-    """text: KEY or KEY=VALUE."""
+    """The labels without the entry that text names: KEY or KEY=VALUE."""
     key, equals, value = text.partition("=")
     gone = key in labels and (not equals or labels[key] == value)
     return {name: each for name, each in labels.items() if name != key} if gone else labels
 
 
-#: By key of the document the title of its table, and the keys of its columns.
+#: The tables of the text, by key of the document: the title, and the keys of the columns.
 _TABLES: Final = {
     "pods": (
         "Pods that could not start again on their node:",

@@ -1,6 +1,6 @@
 """Which nodes match which RuntimeClasses: the documents, and their text.
 
-Keys beyond those of the interface (state, leftOut) are for people.
+Keys beyond those of the interface, such as state, are for people.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from extender.rules.snapshot import Snapshot
 def class_documents(
     classes: Iterable[RuntimeClass], snapshot: Snapshot, support: Support, policy: Policy
 ) -> list[Document]:
-    """Advice is left out of the warnings."""
+    """A document for each class. Its warnings are the findings about it, without advice."""
     matching = support.counts(snapshot).nodes
     warnings: dict[str, list[str]] = {}
     for finding in check_classes(snapshot, support, policy):
@@ -49,9 +49,9 @@ def class_documents(
 def class_nodes_document(
     name: str, nodes: ClassNodes, snapshot: Snapshot, limit: int | None
 ) -> Document:
-    """limit cuts each list of names; leftOut is the number of names cut in all.
+    """limit: the length of each list of names. leftOut: the number of names cut from all lists.
 
-    state has the nodes with a state, such as a condition taint.
+    state: the matching nodes that have a state, such as a condition taint.
     """
     lists = [nodes.matching, *(names for _, names in nodes.not_matching)]
     left_out = sum(max(0, len(names) - limit) for names in lists) if limit is not None else 0
@@ -112,7 +112,7 @@ def class_list_text(document: Document, screen: Screen) -> str:
 
 
 def class_text(document: Document, screen: Screen) -> str:
-    """The class's line in the list, and the fields that the list leaves out."""
+    """The class's row in the list of classes, and the fields that the list omits."""
     keys, overhead = ("key", "operator", "value", "effect"), sorted(document["overhead"].items())
     tolerations = (Toleration(*(e.get(key, "") for key in keys)) for e in document["tolerations"])
     rows: list[Row] = [["toleration", toleration_text(each)] for each in tolerations]

@@ -18,7 +18,7 @@ _COLOURS: Final = {State.RUNNING: Colour.GOOD, State.STRANDED: Colour.BAD}
 
 
 def _pods(program: str, flags: Flags) -> int:
-    """Exit code 0; with --pending or --stranded 1 where there is such a pod. Raises UsageError."""
+    """Exit code 1 if --pending or --stranded finds a pod, otherwise 0. Raises UsageError."""
     if flags.namespace and flags.all_namespaces:
         raise UsageError("--namespace can't be used with --all-namespaces")
     state = load_cluster(f"{program} pods", flags, uses=True)
@@ -29,7 +29,7 @@ def _pods(program: str, flags: Flags) -> int:
     wanted = {state for state, is_asked in asked.items() if is_asked}
     items = _items(state, flags, namespace, wanted)
     if flags.runtimeclass is not None and not items:
-        # Pods may name a class that is gone.
+        # Checked only without pods, since pods may name a class that is deleted.
         state.runtime_class(flags.runtimeclass)
     items.sort(key=lambda each: (each["namespace"], each["name"]))
     names = [f"pod/{each['name']}" for each in items]
@@ -37,7 +37,7 @@ def _pods(program: str, flags: Flags) -> int:
 
 
 def _items(state: ClusterState, flags: Flags, namespace: str, wanted: set[State]) -> list[Document]:
-    """The pods asked for; wanted is empty where all states are."""
+    """The pods to print. wanted: their states; empty for all states."""
     snapshot, policy = state.snapshot, policy_of(flags)
     explainer = Explainer(snapshot, policy)
     placement = Placement(snapshot, policy, datetime.now(UTC))

@@ -1,7 +1,7 @@
 """rollout: how far the replacement of one RuntimeClass by another has come (KEP-585).
 
-sandboxed → sandboxed-v2: nodes get the new runtime one after the other, workloads change the class
-that they name, and in the end the old class is deleted.
+For example sandboxed → sandboxed-v2: nodes get the new runtime one after the other, workloads
+switch to the new class, and in the end the old class is deleted.
 """
 
 from collections import Counter
@@ -26,14 +26,14 @@ from extender.rules.node_checks import Policy
 from extender.rules.pools import Pool, Pools, pools_of
 from extender.rules.snapshot import Snapshot
 
-#: The reason for a matching node that runs no pods at the moment.
+#: The reason for a node that matches the new class, but is not ready.
 _NOT_READY: Final = "node is not ready"
 
 
 def _rollout(program: str, flags: Flags) -> int:
     """Exit code 0 when the replacement is done, 1 when it is not. Raises UsageError.
 
-    OLD may be gone already: it is looked for where it is still named.
+    OLD may already be deleted: pods, workloads and defaults may still name it.
     """
     if flags.old == flags.new:
         raise UsageError(f"OLD and NEW are both {shown(flags.old)}")
@@ -52,10 +52,10 @@ def _rollout(program: str, flags: Flags) -> int:
 def _document(
     old: str, new: RuntimeClass, state: ClusterState, pools: Pools, policy: Policy
 ) -> Document:
-    """Pools that concern neither class are left out, unless all are.
+    """Omits pools with no ready node of NEW, no node of OLD and no pod of OLD, unless all are so.
 
     pods: the pods of the old class. done: nothing names the old class, some node runs the new
-    class, and no pool with such a node has a node that runs the old class only.
+    class, and no pool with such a node has a node that runs only the old class.
     """
     snapshot, inventory = state.snapshot, state.inventory
     pods_on = Counter[bytes]()
@@ -94,7 +94,7 @@ def _document(
 
 
 def _refusals(runtime_class: RuntimeClass, snapshot: Snapshot, policy: Policy) -> dict[bytes, str]:
-    """By node why it does not match the class; empty where it does."""
+    """For each node why it does not match the class; "" if it matches."""
     verdicts = verdicts_of_class(runtime_class, snapshot.shapes.shapes, policy)
     texts = [reason.text if reason else "" for reason in verdicts.reasons]
     return {name: texts[verdicts.codes[shape_id]] for name, shape_id in snapshot.nodes.items()}
@@ -103,12 +103,12 @@ def _refusals(runtime_class: RuntimeClass, snapshot: Snapshot, policy: Policy) -
 def _progress(
     pool: Pool, refusals: Mapping[bytes, str], of_old: Collection[bytes], pods_on: Counter[bytes]
 ) -> Document:
-    """ready nodes run the new class; drain is the node to drain next, "" where there is none."""
+    """ready: the nodes that run the new class. drain: the node to drain next, "" for none."""
     by_reason: dict[str, list[bytes]] = {}
     for name in pool.nodes:
         by_reason.setdefault(refusals[name], []).append(name)
     ready = len(by_reason.pop("", ()))
-    # The nodes that still need the new runtime; the one with fewest pods of the old class first.
+    # The nodes that need the new runtime. The one with the fewest pods of OLD is drained next.
     behind = [
         name for name in pool.nodes if name in of_old and refusals[name] not in ("", _NOT_READY)
     ]

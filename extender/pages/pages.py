@@ -1,6 +1,6 @@
-"""The HTML pages, which show browsers the documents that others get as JSON; the index at /.
+"""The HTML pages: browsers see the documents that other clients get as JSON. The index at /.
 
-Everything in a page is escaped: pod authors and nodes write names, labels and texts.
+All values in a page are escaped: pod authors and nodes choose names, labels and texts.
 """
 
 import re
@@ -25,11 +25,11 @@ from extender.rules.class_nodes import ClassNodes, nodes_of_class
 from extender.rules.node_shape import Shape
 from extender.verbs.service import Service
 
-#: The number of nodes on a page, and for each reason on it.
+#: The number of nodes on the page of nodes, and for each reason on the page of a class.
 NODES_A_PAGE: Final = 100
 NODES_A_REASON: Final = 100
 
-#: The number of objects of a text that the form offers.
+#: The number of objects of a pasted text that the form lets people choose from.
 MAX_CHOICES: Final = 20
 
 #: The number of a pod's requirements and warnings on a page; its author may write thousands.
@@ -65,7 +65,7 @@ GET  /readyz?verbose             the state of the caches; /livez, /healthz
 
 
 def install_index(app: Flask, service: Service, *, of_ops: bool) -> None:
-    """GET / answers all but browsers with the endpoints of this listener."""
+    """GET / lists the endpoints of this listener. For browsers a page replaces the list."""
     text = f"RuntimeClass extender {__version__}"
     text += "; a browser gets a page here.\n\n" if service.pages else ".\n\n"
     text += _DEBUG if of_ops else _VERBS + _DEBUG
@@ -118,7 +118,7 @@ class Pages:
         app.after_request(_allow_nothing_else)
 
     def _stale(self) -> Sequence[str]:
-        """The sources that are out of date, and since when; none before the first sync."""
+        """The sources that are out of date, and since when; empty before the first sync."""
         checks = self._service.health.ready()
         return [f"{each.name}: {each.detail}" for each in checks if each.passed and each.detail]
 
@@ -156,7 +156,7 @@ class Pages:
         asked = name.encode("utf-8", "replace")
         with self._service.turn.released():
             found = self._service.find_node(name)
-        # Both are empty for a node that is deleted this moment.
+        # Shape and labels are empty for a node that has just been deleted.
         shape, labels = snapshot.shape(asked) or Shape(), snapshot.labels.get(asked, b"{}")
         versions = found.versions if found else ("", "")
         facts = ("Kubelet", versions[0]), ("Container runtime", versions[1])
@@ -206,7 +206,7 @@ def _is_browser() -> bool:
 def _either(
     view: Callable[..., Response], known: Sequence[str], other: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The page, with the known parameters, for browsers; for others the endpoint's answer."""
+    """The page for browsers, the endpoint for others. known: the page's query parameters."""
 
     def answer(**parts: str) -> Any:
         if not _is_browser():
@@ -223,7 +223,7 @@ def _either(
 
 
 def _error_page(answer: Response, similar: Sequence[str] = ()) -> Response:
-    """The page of an error that is JSON for others."""
+    """The page for an error, from its JSON answer."""
     try:
         pasted = form_fields().get("pod", "") if request.method == "POST" else ""
     except Refusal:
@@ -246,7 +246,7 @@ def _error_page(answer: Response, similar: Sequence[str] = ()) -> Response:
 
 def _allow_nothing_else(response: Response) -> Response:
     response.headers["X-Content-Type-Options"] = "nosniff"
-    # So a cache on the way serves no page to a program, and no JSON to a browser.
+    # So that a cache serves no page to a program, and no JSON to a browser.
     response.vary.add("Accept")
     if response.mimetype == "text/html":
         response.headers["Content-Security-Policy"] = _POLICY

@@ -1,4 +1,4 @@
-"""Shared by all pages: filling a template, reading an address's parameters and a form."""
+"""Shared by all pages: filling a template, reading query parameters and a form."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from extender.model.errors import BadRequestError
 #: How often a page refreshes itself; seconds.
 REFRESH_SECONDS: Final = 5
 
-#: The longest search text that is read: no name is longer.
+#: The length to which a search text is cut: no name is longer.
 _MAX_TEXT: Final = 253
 _MAX_PAGE_DIGITS: Final = 6
 
@@ -26,12 +26,12 @@ def page(template: str, **values: Any) -> Response:
     return Response(made, mimetype="text/html")
 
 
-#: The names of units of time, longest first; seconds.
+#: (seconds, name) of each unit of time, the longest first.
 _UNITS: Final = ((86_400, "days"), (3_600, "h"), (60, "min"))
 
 
 def ago(seconds: float) -> str:
-    """So coarse that most pages are the same when they are asked for again."""
+    """The age in coarse units, so that most pages are unchanged when they are refreshed."""
     for unit, name in _UNITS:
         if seconds >= 2 * unit:
             return f"{int(seconds // unit)} {name} ago"
@@ -43,7 +43,7 @@ def asked_text(name: str) -> str:
 
 
 def page_of(items: Sequence[Any], size: int) -> tuple[int, int, Sequence[Any]]:
-    """(number of the page that is asked for, number of pages, the items of that page)."""
+    """(number of the requested page, number of pages, items of the requested page)."""
     asked = request.args.get("page", "1")
     if not (asked.isascii() and asked.isdigit() and len(asked) <= _MAX_PAGE_DIGITS):
         raise BadRequestError("page: expected a whole number")
@@ -55,7 +55,7 @@ def page_of(items: Sequence[Any], size: int) -> tuple[int, int, Sequence[Any]]:
 #: The content type of a form without files.
 FORM: Final = "application/x-www-form-urlencoded"
 
-#: A text of 1.5 MB, which is three bytes for each that is no letter, and its name.
+#: A text of 1.5 MB, URL-encoded into three bytes for each that is no letter, and its field's name.
 MAX_FORM_BYTES: Final = 4_600_000
 _MAX_FIELDS: Final = 16
 
