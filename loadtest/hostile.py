@@ -74,7 +74,7 @@ _ODD: Final = (
     (b"POST //filter HTTP/1.1\r\nHost: x\r\n" + _FINE_LENGTH, (404,)),
 )
 
-#: The request that a client who reads no answers repeats until the service takes no more.
+#: The request that a client repeats, without reading answers, until the service takes no more.
 _MANY_NAMES: Final = b",".join(b'"node-%05d"' % number for number in range(20_000))
 _LARGE: Final = b'{"Pod":{"metadata":{"name":"p"}},"Nodes":null,"NodeNames":[%b]}' % _MANY_NAMES
 
@@ -186,7 +186,7 @@ _REMEMBERED: Final = (
     MAX_NODES,
     b']},"NodeNames":null}',
 )
-#: A costly body has the size limit divided by one of these: size limits differ by verb.
+#: A costly body has --max-body-bytes divided by one of these: other size limits differ by verb.
 _COSTLY_SHARES: Final = (16, 4, 1)
 
 

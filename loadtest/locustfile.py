@@ -30,7 +30,7 @@ _VICTIM_NODES: Final = 100
 #: Most pods of most clusters name no class.
 _SHARE_WITH_CLASS: Final = 0.1
 
-#: The number of pods of which one preempts; the attacks of a hostile user a second.
+#: One in so many pods preempts. A hostile user starts at most so many attacks a second.
 _PREEMPT_EVERY: Final = 50
 _ATTACKS: Final = 5.0
 

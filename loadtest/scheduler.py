@@ -1,4 +1,4 @@
-"""The cost of the extender for kube-scheduler: pods a second on a real control plane.
+"""The extender's cost for kube-scheduler: pods a second with and without it, on a control plane.
 
     make bench-scheduler        or        python -m loadtest.scheduler --rounds 3 --pods 1500
 

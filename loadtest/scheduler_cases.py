@@ -30,8 +30,8 @@ class Kind(StrEnum):
 
     WITH_CLASS: as the admission plugin leaves them. INSTEAD: with the tolerations of the class and
     without its nodeSelector, so that the extender refuses half of the nodes.
-    ONE_A_NODE: without a class, equal, and so large that each needs a node of its own, which is
-    what kube-scheduler's OpportunisticBatching is for.
+    ONE_A_NODE: equal pods without a class, so large that each needs a node of its own: the case
+    for which kube-scheduler has OpportunisticBatching.
     """
 
     PLAIN = "no class"

@@ -74,8 +74,8 @@ def load_cluster(
 ) -> ClusterState:
     """Read RuntimeClasses and Nodes; print warnings. Raises UsageError for what can't be read.
 
-    uses: read also the inventory's pods and workloads, and which nodes are not ready. subjects:
-    read also its subjects. brought: classes and nodes that replace those of the same name.
+    uses: keep the inventory's pods and workloads, and which nodes are not ready. subjects: keep its
+    pods and workloads as raw objects. brought: classes and nodes that replace those found.
     """
     check_source(flags)
     loaded = Manifests(uses=Uses() if uses else None, subjects={} if subjects else None)
@@ -106,7 +106,7 @@ def load_cluster(
 
 
 def config_of(flags: Flags) -> ClusterConfig:
-    """Raises UsageError."""
+    """The cluster that the flags name, and the user to impersonate. Raises UsageError."""
     if flags.as_group and not flags.as_user:
         raise UsageError("--as-group needs --as USER")
     user = {"as": flags.as_user, "as-groups": [*flags.as_group]} if flags.as_user else {}

@@ -74,7 +74,7 @@ def screen(color: str) -> Screen:
 
 
 def counted(found: Iterable[T], doing: str) -> Iterator[T]:
-    """The same objects. If they take long, a terminal shows what is done, and their number."""
+    """The same objects. If they take long, a terminal shows the activity and their number."""
     if not sys.stderr.isatty():
         yield from found
         return

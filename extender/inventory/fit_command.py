@@ -40,7 +40,7 @@ def _fit(program: str, flags: Flags) -> int:
 
 
 def _isolation_of(pod: Pod) -> str:
-    """The isolation level in the pod's annotation; "" without it. Raises UsageError."""
+    """The level in the pod's annotation, as `webhook --fit` reads it, or "". Raises UsageError."""
     level = pod.state.isolation
     if level and level not in ISOLATION_LEVELS:
         raise UsageError(

@@ -116,7 +116,7 @@ class View:
         return [each.what for each in found if each.severity is Severity.ERROR]
 
     def classes_by_node(self) -> Mapping[bytes, frozenset[str]]:
-        """The classes of each node. Of a cordoned node only classes that tolerate the cordon."""
+        """The classes that each node matches. A cordoned node needs a toleration of cordons."""
         index = ClassIndex(self.snapshot.runtime_classes.values(), self._policy.handler_check)
         found = [frozenset[str]()]
         for shape in self.snapshot.shapes.shapes:

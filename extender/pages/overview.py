@@ -32,7 +32,7 @@ PODS_OPEN: Final = 8
 
 
 class Cell(NamedTuple):
-    """Counts of a pool's nodes ("": all nodes). cordoned: nodes that match but take no new pods."""
+    """Counts of a pool's nodes for a class. pool: "" for all nodes. cordoned: part of matching."""
 
     pool: str
     matching: int
