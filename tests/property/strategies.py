@@ -1,6 +1,6 @@
-"""Clusters and pods for hypothesis: few different words, so that they meet.
+"""Clusters and pods for hypothesis, of few different words, so that they often match.
 
-Small parts are sampled from all that there are, which is faster than a draw for each field.
+Small parts are sampled from all combinations, which is faster than a draw for each field.
 """
 
 from itertools import product
@@ -46,7 +46,7 @@ handlers = st.lists(
 ).map(frozenset)
 features = st.sampled_from([Features(*each) for each in product(_BOTH, _BOTH)])
 
-#: None of 1.31 and 1.32 rejects supplementalGroupsPolicy, none for Windows knows user namespaces.
+#: Kubelets 1.31 and 1.32 never reject supplementalGroupsPolicy, and Windows has no namespaces.
 KUBELETS = st.sampled_from(
     [
         *(Kubelet(system, rejects) for system in ("", "linux", "windows") for rejects in _BOTH),
@@ -103,7 +103,7 @@ pods = st.builds(
     kubelet_needs=kubelet_needs,
 )
 
-#: What is asked about: known and unknown names, some of them twice.
+#: The node names of a request: known and unknown names, some of them twice.
 asked_names = st.lists(st.sampled_from([*NODE_NAMES, "stranger"]), max_size=16)
 
 

@@ -42,18 +42,14 @@ tolerations = maybe(
 toleration_lists = st.lists(tolerations, max_size=5)
 
 
-def _name(runtime_class: Any) -> str:
-    return str(runtime_class["metadata"]["name"])
-
-
-classes = st.fixed_dictionaries(
+classes: st.SearchStrategy[Any] = st.fixed_dictionaries(
     {"metadata": st.fixed_dictionaries({"name": st.sampled_from(NAMES)}), "handler": st.just("h")},
     optional={
         "overhead": maybe(podFixed=overheads),
         "scheduling": maybe(nodeSelector=selectors, tolerations=toleration_lists),
     },
 )
-class_lists = st.lists(classes, max_size=3, unique_by=_name)
+class_lists = st.lists(classes, max_size=3, unique_by=lambda each: str(each["metadata"]["name"]))
 
 constraints = st.lists(
     maybe(
@@ -141,10 +137,8 @@ def same(a: dict[str, str], b: dict[str, str]) -> bool:
 
 def rounded(overhead: dict[str, str]) -> dict[str, str]:
     """As kube-apiserver's defaulting leaves a pod's overhead: nothing finer than 1m."""
-    found = {}
-    for name, text in overhead.items():
-        found[name] = f"{-(-billionths((text or '0').strip()) // 10**6)}m"
-    return found
+    amounts = {name: billionths((text or "0").strip()) for name, text in overhead.items()}
+    return {name: f"{-(-amount // 10**6)}m" for name, amount in amounts.items()}
 
 
 @given(pods, class_lists, merges)
@@ -184,8 +178,8 @@ def test_a_patch_always_changes_the_pod(pod: Any, classes: list[Any], merge: Mer
 def test_what_mutate_lets_in_validate_lets_in_and_mutate_leaves_as_it_is(
     pod: Any, classes: list[Any], merge: Merge
 ) -> None:
-    """If mutate allows a pod, and it brings no overhead that no class defines: the same holds of
-    the patched pod, also as kube-apiserver leaves it, which defaults it again behind the patch."""
+    """validate allows a pod that mutate has patched, unless it has an overhead that no class
+    defines; mutate leaves it as it is. The same holds after kube-apiserver's defaulting."""
     webhook = Webhook(*classes, merge=merge)
     response = webhook.mutate(pod)
     if not response.allowed:
@@ -240,7 +234,7 @@ def amounts_of(pod: Any) -> list[Any]:
 
 
 def without_mark(pod: Any) -> Any:
-    """The pod as the webhook leaves it, but for the mark and for the lists that it made."""
+    """The pod without the mark, and without the maps that marking added."""
     bare = copy.deepcopy(pod)
     for container in bare["spec"].get("containers") or ():
         resources = (container or {}).get("resources")

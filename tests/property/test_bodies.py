@@ -56,7 +56,7 @@ def test_random_bytes(verb: str, body: bytes) -> None:
     check(verb, body)
 
 
-#: Node names that each half takes another way: plain to both, to the compiled one only, to none.
+#: Node names: plain to both halves, plain to the compiled half only, plain to neither.
 NAMES = st.sampled_from(["kata-1", "kata 1", "kata-1\u007f", "ä", "\n", ""])
 
 
@@ -109,7 +109,7 @@ def test_json_of_any_shape(verb: str, document: object) -> None:
 
 @given(st.lists(st.text(max_size=8), max_size=6))
 def test_any_strings_as_names_come_back_as_they_are(names: list[str]) -> None:
-    """A pod without a RuntimeClass passes everywhere; its node names are given back."""
+    """A pod without a RuntimeClass passes everywhere; the answer repeats the node names."""
     names = [name.encode("utf-8", "replace").decode() for name in names]
     args: dict[str, object] = {"Pod": {}, "Nodes": None, "NodeNames": names}
     for escaped in (True, False):
@@ -127,7 +127,7 @@ def test_any_strings_as_names_come_back_as_they_are(names: list[str]) -> None:
 def test_each_name_is_answered_once_whatever_it_is_made_of(
     verb: str, asked: list[str], compact: bool
 ) -> None:
-    """passing ∪ refused = asked, also where a name has what stands between names."""
+    """passing ∪ refused = asked, even if a name contains the separator of names."""
     pod = {"spec": {"runtimeClassName": "kata"}}
     victims = {name: {"Pods": [{"UID": "v"}]} for name in [*asked, "kata-1"]}
     names = {"NodeNameToMetaVictims": victims} if verb == "preempt" else {"NodeNames": asked}
@@ -144,7 +144,7 @@ def test_each_name_is_answered_once_whatever_it_is_made_of(
 
 @given(st.lists(st.sampled_from(["kata-1", "kata-9", 'a","b', "general-1", ""]), max_size=6))
 def test_a_pod_whose_text_imitates_the_names_changes_nothing(names: list[str]) -> None:
-    """The short way to the names is not led astray by a pod that holds the same bytes."""
+    """The shortcut to the names is not misled by a pod that holds the same bytes."""
     imitation = ',"Nodes":null,"NodeNames":["kata-1"]}'
     pod = {
         "metadata": {
@@ -160,7 +160,7 @@ def test_a_pod_whose_text_imitates_the_names_changes_nothing(names: list[str]) -
 
 
 def test_long_tolerations_are_not_remembered() -> None:
-    """A pod's author may write 40,000; 1,024 such pods would take gigabytes."""
+    """A pod may have 40,000 tolerations; 1,024 such pods would take gigabytes."""
     snapshot = snapshot_of([Node("n1")], [RuntimeClass("kata", "h")])
     runtime_class = snapshot.runtime_classes["kata"]
     for tolerations in ((Toleration("k", "Exists"),) * 33, (Toleration("k" * 5000, "Exists"),)):

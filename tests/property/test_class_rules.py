@@ -1,4 +1,4 @@
-"""Laws of what annotations of a RuntimeClass add: terms, conditions, what pods can't use."""
+"""Laws of RuntimeClass annotations: terms, conditions, features that pods can't use."""
 
 import json
 import random
@@ -43,7 +43,7 @@ def rules_class(name: str, annotations: Json, **fields: Any) -> RuntimeClass:
 
 
 def affinity_matches(terms: list[Json], labels: Mapping[str, str], name: str) -> bool:
-    """What in-tree NodeAffinity makes of a pod with these terms."""
+    """Whether the in-tree NodeAffinity lets a pod with these terms on the node."""
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     pod = {"spec": {"affinity": {"nodeAffinity": required}}}
     found = explained_pod(json.dumps(pod).encode()).node_affinity
@@ -52,7 +52,7 @@ def affinity_matches(terms: list[Json], labels: Mapping[str, str], name: str) ->
 
 
 def class_matches(runtime_class: RuntimeClass, node: Node) -> bool:
-    """What the filter makes of the class, as whole-node mode asks."""
+    """Whether the filter, asked about whole nodes, lets a pod of the class on the node."""
     verdicts = match_nodes(Pod(runtime_class_name="c"), runtime_class, [node], Policy())
     return verdicts.reasons[verdicts.codes[0]] is None
 
@@ -112,7 +112,7 @@ terms = st.integers(0, 2**32).map(lambda seed: some_terms(random.Random(seed)))
 
 @st.composite
 def annotations(draw: st.DrawFn) -> Json:
-    """Some of the annotations, now and then one that can't be read."""
+    """Some of the annotations; now and then one of them can't be read."""
     found: Json = {}
     if draw(st.booleans()):
         found["node-selector-terms"] = draw(st.one_of(st.just("{"), terms.map(json.dumps)))
@@ -170,7 +170,7 @@ def naive(runtime_class: RuntimeClass, used: frozenset[str], node: Node) -> str 
 def test_the_first_check_that_fails_is_the_reason_in_both_modes(
     nodes: list[Node], classes: list[RuntimeClass], used: frozenset[str]
 ) -> None:
-    """unsupported, selector, terms, taint, conditions: by name and by whole node the same."""
+    """unsupported, selector, terms, taint, conditions: the same for names and whole nodes."""
     snapshot = snapshot_of(nodes, classes)
     for runtime_class in snapshot.runtime_classes.values():
         pod = Pod(runtime_class_name=runtime_class.name, uses=used)
@@ -201,7 +201,7 @@ def test_lists_and_gauges_say_what_the_filter_says_of_a_pod_that_asks_for_nothin
 def test_terms_and_conditions_make_a_constraint_set_of_their_own(
     nodes: list[Node], classes: list[RuntimeClass], data: st.DataObject
 ) -> None:
-    """Semantics §4: a node costs one for each set that it serves, the pod's own left out."""
+    """Semantics §4: a node costs 1 for each constraint set that it serves, except the pod's own."""
     snapshot = snapshot_of(nodes, classes)
 
     def sets(node: Node) -> set[object]:
@@ -254,7 +254,7 @@ news = st.lists(
 def test_a_class_finds_the_conditions_that_nodes_had_before_it_asked(
     news: list[tuple[str, dict[str, str], bool] | Json],
 ) -> None:
-    """Whatever comes first, the class or the condition, and whatever is old news by then."""
+    """Whether the class or the condition comes first, and in spite of events that come late."""
     store = SnapshotStore()
     node_feed, class_feed = NodeFeed(store), RuntimeClassFeed(store)
     held: dict[str, tuple[int, dict[str, str]]] = {name: (0, {}) for name in NAMES}

@@ -61,7 +61,7 @@ def explained(
 
 
 def left_by_name(pod: Pod) -> set[str] | None:
-    """NodeAffinity's PreFilter; None where it leaves every node to the filters."""
+    """The node names that NodeAffinity's PreFilter leaves; None if it leaves every node."""
     left: set[str] = set()
     for term in pod.node_affinity or ():
         asked = [set(each.values) for each in term.match_fields if each.operator == "In"]
@@ -99,7 +99,7 @@ def own_reason(pod: Pod, node: Node) -> tuple[str, Code] | None:
 def test_each_node_has_the_first_reason_that_holds(
     nodes: list[Node], classes: list[RuntimeClass], pod: Pod, check: HandlerCheck
 ) -> None:
-    """What the filter says, to the letter; where it says nothing, the pod's own requirements."""
+    """The filter's exact reason; if the filter has none, the pod's own requirements."""
     explanation = explained(nodes, classes, pod, check)
     by_name = {name: (g.text, g.code) for g in explanation.reasons for name in g.nodes}
     texts = naive.reasons(pod, {each.name: each for each in classes}, list(nodes), Policy(check))
@@ -162,8 +162,8 @@ def test_nodes_described_in_a_request_are_judged_as_known_ones(
 def test_a_merge_changes_no_reason_of_the_class(
     nodes: list[Node], classes: list[RuntimeClass], pod: Pod, check: HandlerCheck
 ) -> None:
-    """Merged or not, a node refused for the RuntimeClass is so for the same reason; a selector
-    or taint that came from the class comes from both afterwards."""
+    """The class refuses a node for the same reason before and after the merge; the origin of a
+    selector or taint of the class is Both afterwards."""
     by_name = {each.name: each for each in classes}
     runtime_class = by_name.get(pod.runtime_class_name)
     if runtime_class is None or any(
@@ -187,7 +187,7 @@ def test_a_merge_changes_no_reason_of_the_class(
         if group.code is Code.TAINT and "node.kubernetes.io/" in group.text:
             assert group.origin is Origin.NODE
         elif group.code is Code.TAINT and group.origin is Origin.NODE:
-            assert "(" not in group.text  # of many details the rest take the plain form
+            assert "(" not in group.text  # beyond eight details the text is plain
         elif group.code is Code.SELECTOR or (group.code is Code.TAINT and something):
             assert group.origin is Origin.BOTH
         elif group.code is Code.HANDLER:
@@ -203,22 +203,18 @@ def test_matching_without_a_pod_is_told_the_same_everywhere(
     counts = Support(check).counts(snapshot)
     supporting: Counter[int] = Counter()
     matching = {}
+    names = [node.name.encode() for node in nodes]
+    shapes = {name: shape for name in names if (shape := snapshot.shape(name)) is not None}
+    assert list(shapes) == names
     for runtime_class in snapshot.runtime_classes.values():
         found = nodes_of_class(runtime_class, snapshot, policy)
         requirements = Requirements.without_pod(runtime_class, check)
-        expected = []
-        for node in nodes:
-            shape = snapshot.shape(node.name.encode())
-            assert shape is not None
-            if requirements.mismatch(shape) is None:
-                expected.append(node.name.encode())
+        expected = [name for name in names if requirements.mismatch(shapes[name]) is None]
         assert list(found.matching) == sorted(expected)
-        refused = [name for _, names in found.not_matching for name in names]
-        assert sorted([*found.matching, *refused]) == sorted(n.name.encode() for n in nodes)
+        refused = [name for _, group in found.not_matching for name in group]
+        assert sorted([*found.matching, *refused]) == sorted(names)
         matching[runtime_class.name] = len(expected)
-    for node in nodes:
-        shape = snapshot.shape(node.name.encode())
-        assert shape is not None
+    for shape in shapes.values():
         classes_there = classes_of_node(shape, snapshot.runtime_classes.values(), policy)
         supporting[sum(reason is None for _, reason in classes_there)] += 1
     assert dict(counts.nodes) == matching
@@ -245,23 +241,21 @@ def test_the_evidence_of_a_score_is_the_score(
     check: HandlerCheck,
     data: st.DataObject,
 ) -> None:
-    """explain shows what prioritize answers, and serves explains the cost."""
+    """explain shows the scores that prioritize answers, and `serves` explains the cost."""
     snapshot = snapshot_of(nodes, classes)
     own = data.draw(st.sampled_from([None, *snapshot.runtime_classes.values()]))
     run = bodies.run_of(asked)
     preferences = Preferences(check)
     found = scores_document(own, snapshot, run.names, preferences)
     scores = preferences.scores(own, snapshot, run).scores
-    names = map(text_of, run.names)
-    assert {name: each["score"] for name, each in found.items()} == dict(
-        zip(names, scores, strict=True)
-    )
+    expected = dict(zip(map(text_of, run.names), scores, strict=True))
+    assert {name: each["score"] for name, each in found.items()} == expected
     for each in found.values():
         others = [name for name in each["serves"] if own is None or name != own.name]
         assert bool(each["cost"]) <= bool(others)
 
 
-#: Whatever could be taken for the end of a key or the beginning of another.
+#: Text that could be mistaken for the end of a key or the beginning of another.
 awkward = st.text(st.sampled_from(['"', "\\", ",", ":", "{", "a"]), max_size=4)
 
 
@@ -272,7 +266,7 @@ awkward = st.text(st.sampled_from(['"', "\\", ",", ":", "{", "a"]), max_size=4)
 def test_labels_are_judged_alike_however_they_are_kept(
     labels: list[dict[str, str]], selector: dict[str, str]
 ) -> None:
-    """Nodes of a snapshot and of a request: those fit that have the labels, whatever is in them."""
+    """Exactly the nodes with the labels fit, in a snapshot and in a request."""
     nodes = [Node(f"n{number}", each) for number, each in enumerate(labels)]
     names = [node.name.encode() for node in nodes]
     pod = Pod(name="p", node_selector=selector)

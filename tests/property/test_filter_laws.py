@@ -38,23 +38,21 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 def test_a_verdict_is_the_same_whichever_pods_were_judged_before(
     nodes: list[Node], classes: list[RuntimeClass], pod: Pod, policy: Policy, data: st.DataObject
 ) -> None:
-    """The key of the remembered verdicts has each field that a check reads.
+    """The cache key of verdicts has each field that a check reads.
 
-    Each pod differs from the first in one field. Without a class, or of one that asks for nothing,
-    the pod's own needs decide.
+    Each pod differs from the first in one field. Pods without a class, and pods of a class without
+    requirements, are judged by their own needs.
     """
     assert FIELDS.keys() == {field.name for field in fields(Pod)}
-    forbidding = ClassRules(unsupported=("hostNetwork",))
-    rules = data.draw(st.sampled_from([None, forbidding]))
+    rules = data.draw(st.sampled_from([None, ClassRules(unsupported=("hostNetwork",))]))
     classes = [*classes, RuntimeClass("easy", "runc")]
     snapshot = snapshot_of(nodes, [replace(each, rules=rules) for each in classes])
     changed = data.draw(st.fixed_dictionaries(FIELDS))
     pods = [pod, *(replace(pod, **{name: value}) for name, value in changed.items())]
     easy = [replace(each, runtime_class_name=name) for name in ("", "easy") for each in pods]
+    codes = range(len(snapshot.shapes) + 1)
     for each in (*pods, *easy):
         runtime_class = snapshot.runtime_classes.get(each.runtime_class_name)
         kept = snapshot.shapes.verdicts(each, runtime_class, policy)
         fresh = Shapes(snapshot.shapes.shapes).verdicts(each, runtime_class, policy)
-        assert [kept.reason(n) for n in range(len(snapshot.shapes) + 1)] == [
-            fresh.reason(n) for n in range(len(snapshot.shapes) + 1)
-        ]
+        assert [*map(kept.reason, codes)] == [*map(fresh.reason, codes)]

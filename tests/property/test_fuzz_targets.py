@@ -9,7 +9,7 @@ from fuzz import bodies, reviews
 @pytest.mark.skipif(not names.IS_COMPILED, reason="the compiled part is not in use")
 @pytest.mark.parametrize("seed", [*bodies.seeds()])
 def test_each_body_that_fuzzing_begins_with_is_read_to_its_end_by_both_halves(seed: bytes) -> None:
-    """An input that is refused at once leads to nothing but others that are."""
+    """Mutations of an input that is refused at once are refused at once, too."""
     bodies.one(seed)
     assert len(seed) <= bodies.MAX_SIZE
     (status, answer), _ = bodies.halves().answers(bodies.VERBS[seed[0]], seed[1:])

@@ -1,4 +1,4 @@
-"""impact tells what is found once the change is made; and so tells can-delete of a class's end."""
+"""Laws of impact and can-delete: they tell what is found once the change is made."""
 
 import json
 from collections.abc import Callable
@@ -34,7 +34,7 @@ CLASSES: Final = ("kata", "gvisor")
 LABELS: Final = st.dictionaries(
     st.sampled_from(["sandbox", "pool"]), st.sampled_from(["a", "b"]), max_size=2
 )
-CORDON: Final = "node.kubernetes.io/unschedulable"
+SPACES: Final = st.sampled_from(["shop", "team"])
 TAINTS: Final = [{"key": "only", "value": value, "effect": "NoSchedule"} for value in ("", "a")]
 TOLERATIONS: Final = st.sampled_from(
     [
@@ -42,7 +42,7 @@ TOLERATIONS: Final = st.sampled_from(
         [],
         [{"key": "only", "operator": "Exists"}],
         [{"key": "only", "value": "a"}],
-        [{"key": CORDON, "operator": "Exists"}],
+        [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}],
     ]
 )
 HANDLERS: Final = st.sampled_from(
@@ -107,8 +107,7 @@ def namespaces(draw: st.DrawFn) -> Json:
         f"{PREFIX}required": draw(st.sampled_from([None, "true"])),
     }
     told = {key: value for key, value in rules.items() if value is not None}
-    name = draw(st.sampled_from(["shop", "team"]))
-    return {"kind": "Namespace", "metadata": {"name": name, "annotations": told}}
+    return {"kind": "Namespace", "metadata": {"name": draw(SPACES), "annotations": told}}
 
 
 @st.composite
@@ -126,10 +125,7 @@ def specs(draw: st.DrawFn) -> Json:
 
 @st.composite
 def workloads(draw: st.DrawFn) -> Json:
-    metadata = {
-        "name": draw(st.sampled_from("wxyz")),
-        "namespace": draw(st.sampled_from(["shop", "team"])),
-    }
+    metadata = {"name": draw(st.sampled_from("wxyz")), "namespace": draw(SPACES)}
     spec = draw(specs())
     if draw(st.booleans()):
         spec["nodeName"] = draw(st.sampled_from(["n", "m", "o", "p", ""]))
@@ -169,7 +165,7 @@ CHANGES: Final = st.fixed_dictionaries(
     }
 )
 
-#: The selectors by plain Python.
+#: The selectors as plain Python.
 SELECTED: Final[dict[str, Callable[[dict[str, str]], bool]]] = {
     "pool=a": lambda labels: labels.get("pool") == "a",
     "sandbox in (a, c)": lambda labels: labels.get("sandbox") in ("a", "c"),
@@ -180,7 +176,7 @@ SELECTED: Final[dict[str, Callable[[dict[str, str]], bool]]] = {
 
 
 def applied(cluster: list[Json], change: Json) -> list[Json]:
-    """The objects once somebody has made the change."""
+    """The objects after the change."""
     made = {key(each): each for each in (*cluster, *change["brought"])}
     objects = deepcopy(list(made.values()))
     for each in objects:
@@ -192,12 +188,9 @@ def applied(cluster: list[Json], change: Json) -> list[Json]:
                 name, _, value = text.partition("=")
                 if labels.get(name) in ((value,) if value else ("a", "b")):
                     del each["metadata"]["labels"][name]
-            if status["runtimeHandlers"] is not None:
-                status["runtimeHandlers"] = [
-                    one
-                    for one in status["runtimeHandlers"]
-                    if one["name"] not in change["handlers"]
-                ]
+            if (handlers := status["runtimeHandlers"]) is not None:
+                left = [one for one in handlers if one["name"] not in change["handlers"]]
+                status["runtimeHandlers"] = left
         if any(SELECTED[text](labels) for text in change["cordon"]):
             each["spec"]["unschedulable"] = True
     return objects
@@ -267,11 +260,10 @@ def test_what_impact_tells_is_found_once_the_change_is_made(
 ) -> None:
     policy = Policy(check)
     state = state_of(loaded(cluster))
-    on = change["on"] and label_selector(change["on"])
     flags = Flags(
         without_node_label=change["labels"],
         without_handler=change["handlers"],
-        on=on,
+        on=change["on"] and label_selector(change["on"]),
         cordon=[label_selector(each) for each in change["cordon"]],
     )
     after = changed(state, loaded(change["brought"]), flags)

@@ -15,9 +15,9 @@ from extender.model import names
 from extender.model.names import SEPARATOR, NameRun, NodeIndex, ShapeId
 
 plain = st.text(alphabet="abc019.-", max_size=40).map(str.encode)
-#: Of every length that is hashed or copied in another way.
+#: Names of all lengths that are hashed or copied differently.
 longer = st.integers(0, 300).map(lambda size: (b"node-%d." % size * 40)[:size])
-# Of a name that ends with a quote and a comma, the comma is escaped too (run_of).
+# If a name ends with a quote and a comma, run_of escapes the comma, too.
 escaped = (
     st.text(max_size=8)
     .filter(lambda text: not text.endswith('",'))
@@ -29,7 +29,7 @@ lists = st.one_of(
     st.lists(st.one_of(plain, escaped), max_size=20),
 )
 
-# Assign (number) or forget (0) a name; few names, so that they come again.
+# Assign (number) or forget (0) a name; few names, so that they recur.
 changes = st.lists(
     st.tuples(st.integers(0, 40).map(lambda n: b"n%d" % n), st.integers(0, 300)), max_size=200
 )
@@ -78,7 +78,7 @@ def test_after_any_changes_names_have_their_codes(
 def test_a_part_is_joined_and_the_others_have_their_endings(
     found: list[bytes], data: st.DataObject
 ) -> None:
-    """Both in order; of the last ending so much is cut as was asked for."""
+    """Both stay in order; the last ending lacks its last `cut` bytes."""
     cut = data.draw(st.integers(0, 3))
     endings = data.draw(st.lists(st.binary(max_size=99), max_size=5))
     codes = bytes(data.draw(st.integers(0, len(endings))) for _ in found)
@@ -94,7 +94,7 @@ def test_a_part_is_joined_and_the_others_have_their_endings(
 def test_what_stands_around_a_run_is_never_seen(
     found: list[bytes], before: bytes, after: bytes, data: st.DataObject
 ) -> None:
-    """Names are moved in larger pieces than they are."""
+    """Names are copied in pieces that are larger than the names."""
     alone = NameRun.of(found)
     joined = SEPARATOR.join(found)
     start = len(before)
@@ -111,13 +111,13 @@ def test_what_stands_around_a_run_is_never_seen(
         lists.map(SEPARATOR.join),
         st.binary(max_size=30),
         st.text(max_size=9).map(str.encode),
-        # What a separator is made of, with something in between.
+        # The bytes of a separator, with other bytes between them.
         st.text(alphabet='a0.",', max_size=12).map(str.encode),
     )
 )
 @example(b'node-0"08,"node-9')
 def test_what_is_read_as_a_run_is_an_array_of_just_these_strings(joined: bytes) -> None:
-    """If it is read, then JSON says the same; names of nodes are always read."""
+    """If a run is read, JSON reads the same strings; names of nodes are always read."""
     run = NameRun.read(b'["%s"]' % joined, 2, 2 + len(joined))
     if run is None:
         assert not re.fullmatch(rb'[a-z0-9.-]*(","[a-z0-9.-]*)*', joined)
@@ -127,7 +127,7 @@ def test_what_is_read_as_a_run_is_an_array_of_just_these_strings(joined: bytes) 
 
 
 def is_names(joined: bytes) -> bool:
-    """Whether JSON takes it for an array of strings that stand for themselves."""
+    """Whether it is a JSON array of ASCII strings without escapes."""
     try:
         found = json.loads(b'["%s"]' % joined)
     except ValueError:
@@ -138,7 +138,7 @@ def is_names(joined: bytes) -> bool:
 
 @pytest.mark.parametrize("size", [*range(10), 61, 62, 63, 64, 65, 127, 128, 129, 190])
 def test_one_byte_more_or_less_is_seen_wherever_it_is(half: str, size: int) -> None:
-    """The bytes are looked at 64 at a time: no place in or between such blocks is special."""
+    """Bytes are checked in blocks of 64: no place in a block or between blocks is special."""
     names_of = [b"node-%d" % number for number in range(40)]
     for shift in range(4):
         sound = SEPARATOR.join([b"n" * shift, *names_of])[: size + 64]
@@ -159,7 +159,7 @@ def test_a_tally_counts_what_occurs(codes: bytes, more: int) -> None:
 
 
 def test_many_names_are_added_and_forgotten_in_bounded_memory() -> None:
-    """The places of forgotten names are used again: a table of 100 names stays one."""
+    """The slots of forgotten names are reused: a table of 100 names stays as small."""
     index = NodeIndex()
     for number in range(20_000):
         index[b"node-%d" % number] = ShapeId(1)
@@ -216,7 +216,7 @@ def words(*numbers: int) -> bytes:
 
 
 def of_one_hash() -> list[bytes]:
-    """16 bytes each, all of one hash before it was seeded: the second word undoes the first."""
+    """Names of 16 bytes that had one hash before hashes were seeded: word 2 undoes word 1."""
     start = 0x2545F4914F6CDD1D ^ (16 * 0x9E3779B97F4A7C15 & WORD)
     found = []
     for number in range(20_000):
@@ -226,7 +226,7 @@ def of_one_hash() -> list[bytes]:
 
 
 def of_few_hashes() -> list[bytes]:
-    """Plain names that a hash which multiplies word by word confuses whatever its seed is.
+    """Plain names that collide in a hash that multiplies word by word, whatever its seed is.
 
     The two blocks differ in bit 62 of a word, which a product by any odd number keeps, and in the
     bits of the next word that cancel it: of 15 such places about half work with any one seed.
@@ -239,7 +239,7 @@ def of_few_hashes() -> list[bytes]:
 
 
 def seconds_to_find(found: list[bytes]) -> float:
-    """The processor time that it takes to look all of them up, in an index of them all."""
+    """The processor time of a lookup of all names in an index of these names."""
     index = NodeIndex((name, ShapeId(1)) for name in found)
     places, end = [], 0
     for name in found:
@@ -257,7 +257,7 @@ def seconds_to_find(found: list[bytes]) -> float:
 
 @pytest.mark.parametrize("chosen", [of_one_hash, of_few_hashes])
 def test_chosen_names_are_found_as_fast_as_any(chosen: Callable[[], list[bytes]]) -> None:
-    """Whoever may create nodes chooses their names, and can read how they are hashed."""
+    """Whoever may create nodes chooses their names and can read the hash function."""
     found = chosen()
     others = [random.Random(number).randbytes(len(found[0])) for number in range(len(found))]
     others = [each.replace(b'"', b"-") for each in others]

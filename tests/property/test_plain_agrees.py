@@ -1,4 +1,4 @@
-"""The service and the plain version, written apart from each other, answer alike."""
+"""The service and the plain version, which were written independently, answer alike."""
 
 import json
 from collections.abc import Iterable
@@ -23,8 +23,6 @@ from tests.services import client_over
 from tests.stores import node_of
 from tests.vectors_file import RECORDED, recorded
 
-OS_LABEL = "kubernetes.io/os"
-
 
 class Pair:
     """The service and the plain version on one cluster."""
@@ -36,14 +34,14 @@ class Pair:
         policy: Policy,
         items: Iterable[Json] | None = None,
     ) -> None:
-        """items: the nodes as JSON, where they tell more than node_json does."""
+        """items: the nodes as JSON, if they hold more than node_json gives."""
         self._service = client_over(nodes, classes, policy=policy)
         known = map(node_json, nodes) if items is None else items
         cluster = PlainCluster.of([*known, *map(class_json, classes)])
         self._plain = PlainExtender(cluster, policy.handler_check.value, policy.kubelet_check.value)
 
     def agree(self, verb: str, args: Json) -> Any:
-        """The answer of both, to JSON as kube-scheduler writes it and in another form."""
+        """The answer of both to args, as JSON in kube-scheduler's form and in another form."""
         expected = getattr(self._plain, verb)(args)
         for separators in ((",", ":"), (", ", ": ")):
             response = self._service.post(f"/{verb}", json.dumps(args, separators=separators))
@@ -55,7 +53,7 @@ class Pair:
         return expected
 
 
-#: The node that a pod is bound to, as one that is resized; "" for none.
+#: The node that a pod is bound to (a bound pod may be resized); "" for none.
 own_nodes = st.sampled_from([*[""] * 9, *some.NODE_NAMES, "stranger"])
 
 
@@ -87,8 +85,7 @@ def test_nodes_mode(
 ) -> None:
     """Whole nodes, decided from the request: the same answers to filter and prioritize."""
     pair = Pair([], classes, policy)
-    items = list(map(node_json, nodes))
-    whole = {"metadata": {}, "items": items}
+    whole = {"metadata": {}, "items": list(map(node_json, nodes))}
     args = {"Pod": bound(pod, own), "Nodes": whole, "NodeNames": None}
     pair.agree("filter", args)
     pair.agree("prioritize", args)
@@ -132,7 +129,7 @@ def test_preempt(
     Pair(nodes, classes, policy).agree("preempt", args)
 
 
-#: What a kubelet tells of itself; only two of its versions can be told apart by a verdict.
+#: The nodeInfo of a kubelet; verdicts name only two of its versions.
 kubelets = st.fixed_dictionaries(
     {
         "kubeletVersion": st.one_of(
@@ -145,7 +142,8 @@ kubelets = st.fixed_dictionaries(
 features = st.sampled_from(
     [None, {}, {"supplementalGroupsPolicy": True}, {"supplementalGroupsPolicy": False}]
 )
-system_labels = st.sampled_from([{}, *({OS_LABEL: each} for each in ("linux", "windows", ""))])
+systems = ("linux", "windows", "")
+system_labels = st.sampled_from([{}, *({"kubernetes.io/os": each} for each in systems)])
 resources = st.sampled_from(
     [None, {}, *({"requests": {name: "1"}} for name in ("cpu", "hugepages-2Mi", "x.io/gpu"))]
 )
@@ -160,7 +158,7 @@ resources = st.sampled_from(
 def test_kubelets_of_all_versions_and_systems(
     told: list[tuple[Json, Json | None, Json]], pod: Pod, resources: Json | None, policy: Policy
 ) -> None:
-    """A pod is refused what its kubelet would reject, and for the same reason, in both modes."""
+    """A pod that a kubelet would reject is refused for the same reason in both modes."""
     items: list[Json] = [
         {
             "kind": "Node",
@@ -182,7 +180,7 @@ def test_kubelets_of_all_versions_and_systems(
 def test_any_number_of_reasons_is_told_with_eight_details_at_most(
     picks: list[int], shapes: int
 ) -> None:
-    """Also with more shapes and reasons than a byte counts, each name has one right text."""
+    """Each name has one correct text, even with more shapes and reasons than fit a byte."""
     nodes = [Node(f"n{n}", taints=(Taint("t", str(n), "NoSchedule"),)) for n in range(shapes)]
     runtime_class = RuntimeClass("c", "h", (), (Toleration("t", "Equal", "3"),))
     pod = {"metadata": {"name": "p"}, "spec": {"runtimeClassName": "c"}}
@@ -194,7 +192,7 @@ def test_any_number_of_reasons_is_told_with_eight_details_at_most(
 
 @lru_cache
 def recorded_pair() -> Pair:
-    """In the cluster that the recorded requests came from."""
+    """A pair with the cluster of the recorded requests."""
     files = (RECORDED / "scheduler-nodes").glob("*.json")
     found = [json.loads(file.read_bytes()).get("Nodes") or {} for file in files]
     items = {item["metadata"]["name"]: item for each in found for item in each.get("items", ())}
@@ -214,7 +212,7 @@ def test_what_kube_scheduler_really_sent(mode: str, verb: str) -> None:
 
 @cases
 def test_template_nodes_of_cluster_autoscaler(spec: Json, count: int) -> None:
-    """In no cluster: a copy of a group's node, or, of an empty group, what the cloud tells."""
+    """They are in no cluster: a copy of a group's node; for an empty group, the cloud's data."""
     nodes = json.loads((RECORDED / "cluster-autoscaler" / "nodes.json").read_text())
     classes = [
         runtime_class({"metadata": {"name": name}, **fields})

@@ -1,4 +1,4 @@
-"""The counts of pods that are followed are those of a plain recount, whatever happened before."""
+"""After any events, the gauges of followed pods equal a plain recount."""
 
 import json
 from collections import Counter
@@ -96,7 +96,7 @@ steps = st.lists(
 
 
 def gauges(collector: PodsCollector) -> dict[tuple[str, ...], float]:
-    """(metric, class, state or resource) → value, of those that are not 0."""
+    """(metric, class, state or resource) → value, without zeros."""
     return {
         (family.name.removeprefix("runtimeclass_extender_"), *sample.labels.values()): sample.value
         for family in collector.collect()
@@ -106,7 +106,7 @@ def gauges(collector: PodsCollector) -> dict[tuple[str, ...], float]:
 
 
 def recounted(found: list[PlacedPod], store: SnapshotStore) -> dict[tuple[str, ...], float]:
-    """The same, a pod at a time."""
+    """The expected gauges, counted pod by pod."""
     placement, known = Placement(store.snapshot, Policy()), store.snapshot.runtime_classes
     values = Counter[tuple[str, ...]]()
     for pod in found:

@@ -1,4 +1,4 @@
-"""Victims in all forms and spellings; whom preempt keeps is in test_plain_agrees.py."""
+"""Victims in all forms and spellings; test_plain_agrees.py tests which nodes preempt keeps."""
 
 import json
 from typing import Any, Final
@@ -12,12 +12,9 @@ from extender.verbs import bodies, preempt
 from extender.verbs.filter import decode_args
 from tests.property import strategies as some
 
-#: How victims are sent.
-FORMS = ("whole pods", "by UID", "by UID, as Go writes it")
-
 
 def _body(nodes: int, form: str) -> bytes:
-    """A victim on each of so many nodes."""
+    """A request with one victim on each of that many nodes."""
     pod = {"metadata": {"uid": "u"}} if form == "whole pods" else {"UID": "u"}
     victims = {f"{n:06}": {"Pods": [pod], "NumPDBViolations": 0} for n in range(nodes)}
     maps = (victims, None) if form == "whole pods" else (None, victims)
@@ -39,7 +36,7 @@ json_values = some.json_values(
 
 @given(json_values, st.sampled_from(["NodeNameToVictims", "NodeNameToMetaVictims"]))
 def test_no_null_is_ever_answered(value: object, form: str) -> None:
-    """Whatever is sent: a readable answer without null, which panics kube-scheduler, or a 400."""
+    """Any request gets a 400 or an answer without null, which would make kube-scheduler panic."""
     body = json.dumps({"Pod": {}, form: value}).encode()
     try:
         answer = answered(body)
@@ -59,7 +56,7 @@ def test_an_unknown_key_of_a_victim_is_ignored_and_int64_is_held() -> None:
         answered(too_many)
 
 
-#: What kube-scheduler may send with a whole pod that plays no part in which pod it is.
+#: Fields of a whole pod that do not tell which pod it is.
 REST_OF_A_POD: Final[Any] = {
     "apiVersion": "v1",
     "status": {"phase": "Running"},
@@ -145,7 +142,7 @@ def test_a_pod_of_any_language_is_read_as_the_filter_has_read_it() -> None:
     assert preempt.decode_preemption_args(body).pod == args.pod
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["whole pods", "by UID", "by UID, as Go writes it"])
 @pytest.mark.parametrize("count", [50, 51])
 def test_no_form_may_have_more_nodes(
     form: str, count: int, monkeypatch: pytest.MonkeyPatch

@@ -62,7 +62,7 @@ def test_toleration_seconds_change_no_score(
 def test_the_answer_leaves_the_ranking_as_it_is(
     nodes: list[Node], classes: list[RuntimeClass], asked: list[str], data: st.DataObject
 ) -> None:
-    """kube-scheduler, adding what is answered to other plugins' scores, ranks by the full scores.
+    """kube-scheduler, which adds the answer to its plugins' scores, ranks as by the full scores.
 
     schedule_one.go, prioritizeNodes: an extender's score is added where there is one, multiplied
     by its weight and by MaxNodeScore / MaxExtenderPriority.
@@ -77,9 +77,8 @@ def test_the_answer_leaves_the_ranking_as_it_is(
         for name, score in zip(asked, scores.scores, strict=True)
         if score > lowest
     ]
-    full, sent = dict(zip(asked, scores.scores, strict=True)), {}
-    for entry in answer:
-        sent[entry["Host"]] = entry["Score"]
+    full = dict(zip(asked, scores.scores, strict=True))
+    sent = {entry["Host"]: entry["Score"] for entry in answer}
     weight = data.draw(st.integers(1, 5))
     others = {name: data.draw(st.integers(0, 300)) for name in full}
 
@@ -125,7 +124,7 @@ def test_of_classes_that_ask_for_the_same_one_that_runs_is_enough_to_serve_their
     names = [node.name for node in nodes]
     plain = {"none": 10, "one": 5, "all": 5}
     assert ask(snapshot, None, names, HandlerCheck.AUTO) == plain
-    for each in classes:  # of the pod's own class no node is kept free
+    for each in classes:  # no node is kept free of the own class
         assert ask(snapshot, each, names, HandlerCheck.AUTO) == dict.fromkeys(names, 10)
 
 
@@ -138,13 +137,10 @@ def test_a_soft_or_condition_taint_changes_no_score(
         Taint, st.sampled_from(CONDITION_KEYS), some.VALUES, st.sampled_from(sorted(HARD_EFFECTS))
     )
     names = [node.name for node in nodes]
-    tainted = [
-        replace(node, taints=(*node.taints, data.draw(st.one_of(soft, condition))))
-        for node in nodes
-    ]
-    assert ask(snapshot_of(nodes, classes), None, names, check) == ask(
-        snapshot_of(tainted, classes), None, names, check
-    )
+    taint = st.one_of(soft, condition)
+    tainted = [replace(node, taints=(*node.taints, data.draw(taint))) for node in nodes]
+    before, after = snapshot_of(nodes, classes), snapshot_of(tainted, classes)
+    assert ask(before, None, names, check) == ask(after, None, names, check)
 
 
 @given(st.lists(st.tuples(some.node_lists, some.class_lists), min_size=2, max_size=4), some.checks)
@@ -162,7 +158,7 @@ def test_what_is_remembered_of_one_snapshot_is_not_told_of_another(
 
 
 def test_nothing_is_remembered_of_shapes_that_were_numbered_anew() -> None:
-    """Of 200 shapes half are gone, and the others get their numbers."""
+    """Half of 200 shapes disappear, and the other half get their numbers."""
     everything = (Toleration("", "Exists"),)
     classes = [RuntimeClass("kata", "kata", (("kata", "true"),), everything)]
     nodes = [

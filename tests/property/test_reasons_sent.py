@@ -1,4 +1,4 @@
-"""Laws of --reasons: what `unplaced` leaves out of a filter's answer, and what it never does."""
+"""Law of --reasons: when `unplaced` leaves the reasons out of a filter's answer."""
 
 import json
 from typing import Any

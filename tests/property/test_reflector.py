@@ -1,4 +1,4 @@
-"""Laws of following: whatever happens on the way, the store ends as the server."""
+"""Laws of the reflector: after any events and faults the store equals the server."""
 
 import contextlib
 import json
@@ -25,9 +25,7 @@ SECONDS = 20.0
 changes = st.one_of(
     st.tuples(st.just("put"), st.sampled_from(NAMES), st.integers(0, 3)),
     st.tuples(st.just("delete"), st.sampled_from(NAMES), st.just(0)),
-    st.tuples(st.just("bookmark"), st.just(""), st.just(0)),
-    st.tuples(st.just("compact"), st.just(""), st.just(0)),
-    st.tuples(st.just("drop"), st.just(""), st.just(0)),
+    *(st.tuples(st.just(e), st.just(""), st.just(0)) for e in ("bookmark", "compact", "drop")),
 )
 ends = st.sampled_from(["close", "abort", "part", "expire", "throttle", "unknown", "garbage"])
 faults = st.one_of(
@@ -100,7 +98,7 @@ def test_any_events_cut_anywhere_end_with_the_store_as_the_server(
 
 
 def in_chunks(data: bytes, starts: set[int]) -> tuple[bytes, list[int]]:
-    """The data in chunks that begin at these places, and where in it each line has ended."""
+    """(the data in chunks that begin at these places, where in it each line ends)"""
     wire, ends = b"", []
     for start, end in pairwise(sorted({0, len(data), *starts})):
         wire += b"%x\r\n" % (end - start)
@@ -131,9 +129,8 @@ def test_what_is_complete_is_applied_whatever_follows_it_or_does_not(
     last: int,
     more: int,
 ) -> None:
-    """For all events, cut into any chunks and these into any pieces: once the line break of an
-    event has been sent, it is applied, though nothing comes after some bytes more, or none.
-    """
+    """For all events in any chunks, and these in any pieces: an event is applied once its line
+    break has been sent, even if nothing follows but a few bytes."""
     lines = []
     if watch_list:
         metadata = {"resourceVersion": "9", "annotations": {INITIAL_EVENTS_END: "true"}}

@@ -132,7 +132,7 @@ def test_bytes_that_are_no_text_are_told_by_their_place() -> None:
 
 
 def test_aliases_of_a_whole_text_are_bounded_too() -> None:
-    """Each item is on its own, and small; there are too many of them."""
+    """Each item alone is small, but there are too many of them."""
     item = f"a: &a {{kind: Pod, spec: {'x' * 100_000}}}\n"
     text = item + "items: [" + ", ".join(["*a"] * 1000) + "]\nkind: List\n"
     with pytest.raises(YamlError, match="aliases stand for more than"):

@@ -1,4 +1,4 @@
-"""Lines of findings: a value's line is where it is written, however the text is written."""
+"""Lines of findings: the line of a value is right, however the text is written."""
 
 import json
 from typing import Any
@@ -16,21 +16,16 @@ from tests.cases_file import cases
 KEYS = st.sampled_from(["a", "b", "spec", "x.example/y", "é😀", "1", "true", "- odd: #"])
 
 
-def trees(leaf: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.recursive(
-        leaf,
-        lambda inside: st.one_of(
-            st.lists(inside, max_size=3), st.dictionaries(KEYS, inside, max_size=3)
-        ),
-        max_leaves=10,
-    )
-
-
-documents = st.dictionaries(KEYS, trees(st.none()), min_size=1, max_size=4)
+TREES: st.SearchStrategy[Any] = st.recursive(
+    st.none(),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(KEYS, inside, max_size=3),
+    max_leaves=10,
+)
+documents = st.dictionaries(KEYS, TREES, min_size=1, max_size=4)
 
 
 def numbered(value: Any, prefix: str) -> Any:
-    """The tree with a word of its own in each leaf."""
+    """The tree with a different word in each leaf."""
     count = 0
 
     def fill(each: Any) -> Any:
@@ -70,16 +65,16 @@ def leaves(value: Any, path: FieldPath = ()) -> dict[str, FieldPath]:
 def test_a_leaf_is_in_the_line_where_its_word_stands(
     written: list[tuple[Any, bool, int]], end: str, encoding: str
 ) -> None:
-    """Block or flow style, comments of any number between documents, line ends and encodings."""
-    texts, trees_ = [], []
+    """In block and flow style, with comments before documents, all line ends and encodings."""
+    texts, trees = [], []
     for number, (document, flow, comments) in enumerate(written):
         tree = numbered(document, f"d{number}")
-        trees_.append(tree)
+        trees.append(tree)
         text = yaml.safe_dump(tree, default_flow_style=flow, allow_unicode=True, width=40)
         texts.append("# a comment: [\n" * comments + text)
     whole = "---\n".join(texts).replace("\n", end)
     lines = whole.split(end)
-    for number, tree in enumerate(trees_):
+    for number, tree in enumerate(trees):
         for word, path in leaves(tree).items():
             assert word in lines[line_of(whole.encode(encoding), number, path) - 1]
 

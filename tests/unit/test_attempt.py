@@ -1,4 +1,4 @@
-"""What kube-scheduler would write of a pod: the order of its filters, room, evictions, versions."""
+"""The event that kube-scheduler would write of a pod: its filters, room, evictions, versions."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -134,11 +134,8 @@ def test_pods_of_lower_priority_are_evicted_for_it(
     there = [asking("2", f"v{each}", on="a", priority=each) for each in victims]
     there += [asking("2", f"w{each}", on="a", priority=each) for each in victims]
     found = event(asking("3", priority=priority), [node("a")], there)
-    head = "0/1 nodes are available: 1 Insufficient cpu."
-    if expected is None:
-        assert found == head
-    else:
-        assert found == f"{head} preemption: 0/1 nodes are available: {expected}."
+    evictions = "" if expected is None else f" preemption: 0/1 nodes are available: {expected}."
+    assert found == f"0/1 nodes are available: 1 Insufficient cpu.{evictions}"
 
 
 def test_the_extender_keeps_no_candidate_that_the_class_does_not_match() -> None:
@@ -191,7 +188,7 @@ def test_before_1_34_taints_are_named_and_evictions_looked_for_in_vain(
 
 
 def by_names(*terms: Sequence[str]) -> dict[str, Any]:
-    """An affinity whose terms each ask for all of these names."""
+    """A node affinity with one term a list; a term asks for all names of its list."""
     fields = [
         [{"key": "metadata.name", "operator": "In", "values": [name]} for name in names]
         for names in terms
@@ -220,7 +217,7 @@ def test_nodes_that_the_affinity_does_not_name_are_left_out_before_any_filter() 
 def test_terms_that_name_no_node_together_are_told_before_any_node(
     version: Version, end: str
 ) -> None:
-    """`not found` is what DynamicResources says that has not begun (seen on 1.37.1)."""
+    """`not found` is said by the plugin DynamicResources, which has not begun (seen on 1.37.1)."""
     found = event(pod(affinity=by_names(["a", "b"])), [node("a")], version=version)
     assert found == f"0/1 nodes are available: pod affinity terms conflict. {end}"
     assert filters_part(found) == "0/1 nodes are available: pod affinity terms conflict"
@@ -237,15 +234,13 @@ def test_the_mark_is_a_resource_where_kube_scheduler_said_so(ignored: bool) -> N
 
 
 def test_more_than_eight_details_of_the_nodes_that_it_is_asked_about_are_folded() -> None:
-    """As in the filter's answer, for which nodes that other filters refuse do not count."""
+    """As in the filter's answer: nodes that other filters refuse do not count."""
     keys = "abcd"
     wide = RuntimeClass("wide", "kata", tuple((key, "1") for key in keys))
-    nodes = []
-    for number in range(12):
-        nodes.append(node(f"n{number}", unschedulable=number >= 9))
-        nodes[-1]["metadata"]["labels"] = {
-            key: "1" for place, key in enumerate(keys) if number >> place & 1
-        }
+    nodes = [node(f"n{number}", unschedulable=number >= 9) for number in range(12)]
+    for number, each in enumerate(nodes):
+        labels = {key: "1" for place, key in enumerate(keys) if number >> place & 1}
+        each["metadata"]["labels"] = labels
     asked = pod(runtimeClassName="wide")
     found = event(asked, nodes, classes=[wide])
     assert found.count(" (nodeSelector ") == 8

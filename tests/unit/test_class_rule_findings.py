@@ -1,4 +1,4 @@
-"""What explain and check tell of a class's annotations."""
+"""What explain and check say about the annotations of a class."""
 
 import json
 from typing import Any

@@ -4,7 +4,7 @@ import sys
 
 from tests.processes import called
 
-#: Fresh structs each round: what msgspec notes of one it notes once in a process.
+#: New Struct types each round: msgspec caches what it knows of a type at its first use.
 _ROUNDS = """
 import sys, threading
 from msgspec import Struct
@@ -36,9 +36,7 @@ def read(kind, together):
 
 for _ in range(500):
     together = threading.Barrier(4)
-    threads = [
-        threading.Thread(target=read, args=(kind, together)) for kind in kinds() * 2
-    ]
+    threads = [threading.Thread(target=read, args=(kind, together)) for kind in kinds() * 2]
     for each in threads:
         each.start()
     for each in threads:

@@ -1,4 +1,4 @@
-"""Which pods are given a RuntimeClass that they do not name, and which one."""
+"""Default classes: which pods get a RuntimeClass that they do not name, and which class."""
 
 from typing import Any
 
@@ -88,7 +88,7 @@ def test_the_default_of_the_namespace_goes_before_that_of_the_cluster() -> None:
 
 
 def test_a_refusal_says_which_annotation_of_which_namespace_named_the_class() -> None:
-    """A typo there refuses every plain pod, whose authors have never heard of the class."""
+    """A typo in the annotation refuses every plain pod. Their authors never heard of the class."""
     response = webhook(namespace="nope").mutate(pod(), namespace="team-a")
     origin = 'annotation runtimeclass-extender/default-class of namespace "team-a"'
     assert response.message == f'pod rejected: RuntimeClass "nope" not found ({origin})'
@@ -116,7 +116,7 @@ def test_a_default_that_is_not_allowed_in_the_namespace_refuses_the_pod(of_clust
 
 
 def test_a_class_that_the_pod_itself_names_is_left_to_the_policy() -> None:
-    """Configurations send pods here that kube-apiserver's policies have yet to judge."""
+    """Some configurations call the webhook before kube-apiserver's policies judge the pod."""
     hook = Webhook(
         runtime_class("kata"), namespace_rules=lambda name: rules(name, None, allowed="gvisor")
     )

@@ -1,4 +1,4 @@
-"""Explain: origins, what the in-tree merge changes, and what is warned of."""
+"""explain: origins, what a merge by the admission plugin changes, and warnings."""
 
 import json
 import time
@@ -20,19 +20,13 @@ from extender.rules.pools import nodes_of
 from tests.cases_file import cases
 from tests.stores import snapshot_of
 
-USUAL: Final = Policy()
-
-
-def pod_of(document: Any) -> Pod:
-    return explained_pod(orjson.dumps(document))
-
 
 def explained(
-    pod: Pod, nodes: list[Node], classes: dict[str, RuntimeClass], policy: Policy = USUAL
+    pod: Pod, nodes: list[Node], classes: dict[str, RuntimeClass], policy: Policy | None = None
 ) -> Explanation:
     snapshot = snapshot_of(nodes, classes.values())
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
-    return explain(Question(pod, runtime_class, nodes_of(snapshot), policy))
+    return explain(Question(pod, runtime_class, nodes_of(snapshot), policy or Policy()))
 
 
 def reasons(explanation: Explanation) -> dict[str, tuple[Code, Origin, list[bytes]]]:
@@ -59,7 +53,7 @@ def kata(pod: Pod) -> Explanation:
 
 
 def printed_in(explanation: Explanation) -> Any:
-    """The toleration in the only warning."""
+    """The toleration that the only warning prints."""
     (warning,) = explanation.warnings
     return json.loads(warning[warning.index("{") :])
 
@@ -136,7 +130,7 @@ def test_unknown_nodes_of_a_plain_pod_are_told_as_unknown() -> None:
 
 
 def test_beyond_eight_details_plain_texts_are_told_apart_by_cause() -> None:
-    """One text, but a taint and a handler are two causes."""
+    """Both nodes would have one text, but a taint and a handler are two causes."""
     nodes = [
         Node(f"n{index}", {"kata": "true"}, (Taint(f"t{index}", "", "NoSchedule"),))
         for index in range(9)
@@ -151,7 +145,8 @@ def test_beyond_eight_details_plain_texts_are_told_apart_by_cause() -> None:
 def of_a_daemon_set(*terms: dict[str, Any], **spec: Any) -> Pod:
     required = {"nodeSelectorTerms": list(terms)}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    return pod_of({"metadata": {"name": "p"}, "spec": {"affinity": affinity, **spec}})
+    document = {"metadata": {"name": "p"}, "spec": {"affinity": affinity, **spec}}
+    return explained_pod(orjson.dumps(document))
 
 
 def test_the_pods_own_requirements_come_in_the_order_of_kube_schedulers_plugins() -> None:
@@ -165,7 +160,7 @@ def test_the_pods_own_requirements_come_in_the_order_of_kube_schedulers_plugins(
 
 
 def test_what_the_class_tolerates_is_told_of_a_cordoned_node_too() -> None:
-    """Once uncordoned it would be the taint that keeps the pod away."""
+    """Once the node is uncordoned, its taint keeps the pod away."""
     tainted = Node("a", {"kata": "true"}, (SANDBOX,), unschedulable=True)
     explanation = explained(Pod(runtime_class_name="kata"), [tainted], {"kata": KATA})
     assert [each.code for each in explanation.reasons] == [Code.CORDONED]
@@ -189,7 +184,7 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
 
 @cases
 def test_a_term_that_does_not_parse_is_named(term: dict[str, Any], fault: str) -> None:
-    """kube-scheduler drops it without a word, with a class and without."""
+    """kube-scheduler silently drops such a term, whether the pod has a class or not."""
     for spec in ({}, {"runtimeClassName": "kata"}):
         pod = of_a_daemon_set(expression("old", "Exists"), {}, term, **spec)
         explanation = explained(pod, POOL, {"kata": KATA})
@@ -236,7 +231,7 @@ def test_what_a_comparison_tolerates_is_no_cause() -> None:
 
 
 def test_a_pod_that_asks_for_many_labels_is_explained_as_soon_as_one_that_asks_for_few() -> None:
-    """Each of 20,000 keys was looked for in the labels of each of 2,000 nodes: 11 s."""
+    """A lookup of each of 20,000 keys in the labels of each of 2,000 nodes took 11 s."""
     labels = {f"label-{number}": "v" for number in range(20)}
     snapshot = snapshot_of([Node(f"node-{number}", labels) for number in range(2_000)], [])
     selector = {**labels, **{f"key-{number}": "v" for number in range(20_000)}}

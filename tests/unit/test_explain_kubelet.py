@@ -27,18 +27,18 @@ from tests.stores import node_of, snapshot_of
 STRICT = Policy(kubelet_check=KubeletCheck.STRICT)
 
 
-def linux(version: str, *, users: bool = True) -> Json:
-    """A Linux node with containerd 2.1; handlers are reported since 1.31, features since 1.32."""
-    return _node(version, "linux", "Debian GNU/Linux 12 (bookworm)", users, ("", "runc"))
+def linux(name: str, version: str, *, users: bool = True) -> Json:
+    """A Linux node with containerd 2.1; it reports handlers and features since kubelet 1.31."""
+    return _node(name, version, "linux", "Debian GNU/Linux 12 (bookworm)", users, "runc")
 
 
-def windows(version: str) -> Json:
-    """A Windows node: no handler has features, and the runtime none of groups."""
-    handlers = ("", "runhcs-wcow-process")
-    return _node(version, "windows", "Windows Server 2022 Datacenter", False, handlers)
+def windows(name: str, version: str) -> Json:
+    """A Windows node: neither its handlers nor its runtime have features."""
+    image, handler = "Windows Server 2022 Datacenter", "runhcs-wcow-process"
+    return _node(name, version, "windows", image, False, handler)
 
 
-def _node(version: str, system: str, image: str, users: bool, handlers: tuple[str, ...]) -> Json:
+def _node(name: str, version: str, system: str, image: str, users: bool, handler: str) -> Json:
     is_linux = system == "linux"
     features = {"recursiveReadOnlyMounts": is_linux, "userNamespaces": users}
     status: Json = {
@@ -52,13 +52,10 @@ def _node(version: str, system: str, image: str, users: bool, handlers: tuple[st
         }
     }
     if int(version.split(".")[1]) >= 31:
-        status["runtimeHandlers"] = [{"name": name, "features": features} for name in handlers]
+        names = ("", handler)
+        status["runtimeHandlers"] = [{"name": each, "features": features} for each in names]
         status["features"] = {"supplementalGroupsPolicy": is_linux}
-    return {"metadata": {"name": "n", "labels": {"kubernetes.io/os": system}}, "status": status}
-
-
-def named(name: str, node: Json) -> Json:
-    return {**node, "metadata": {**node["metadata"], "name": name}}
+    return {"metadata": {"name": name, "labels": {"kubernetes.io/os": system}}, "status": status}
 
 
 def explained(
@@ -82,7 +79,7 @@ def test_what_a_kubelet_rejects_is_told_with_its_code() -> None:
         {"os": {"name": "windows"}, "resources": {"limits": {"cpu": "1"}}},
         labels={"kubernetes.io/os": "windows"},
     )
-    explanation = explained(pod, named("l", linux("v1.36.2")), named("w", windows("v1.36.2")))
+    explanation = explained(pod, linux("l", "v1.36.2"), windows("w", "v1.36.2"))
     assert reasons(explanation) == {
         'nodes don\'t match pod OS "windows"': (Code.OS, Origin.POD, [b"l"]),
         "Windows nodes lack pod-level resources": (Code.NODE_FEATURE, Origin.POD, [b"w"]),
@@ -98,53 +95,50 @@ def test_what_a_kubelet_rejects_is_told_with_its_code() -> None:
 def test_a_check_that_is_off_is_no_requirement() -> None:
     pod = a_pod({"os": {"name": "windows"}})
     policy = Policy(kubelet_check=KubeletCheck.OFF)
-    explanation = explained(pod, named("l", linux("v1.36.2")), policy=policy)
+    explanation = explained(pod, linux("l", "v1.36.2"), policy=policy)
     assert (explanation.feasible, list(explanation.requirements)) == (1, [])
 
 
 @pytest.mark.parametrize("host_users", [True, False])
 def test_a_kubelet_that_may_reject_host_users_is_warned_of(host_users: bool) -> None:
     nodes = [
-        named("old", linux("v1.31.14")),
-        named("older", linux("v1.32.9")),
-        named("older-2", linux("v1.32.1")),
-        named("new", linux("v1.33.5")),
-        named("windows", windows("v1.32.9")),
+        linux("old", "v1.31.14"),
+        linux("older", "v1.32.9"),
+        linux("older-2", "v1.32.1"),
+        linux("new", "v1.33.5"),
+        windows("windows", "v1.32.9"),
     ]
-    explanation = explained(a_pod({"hostUsers": host_users}), *nodes)
+    pod, off = a_pod({"hostUsers": host_users}), Policy(kubelet_check=KubeletCheck.OFF)
+    explanation = explained(pod, *nodes)
+    warnings = explanation.warnings
     assert explanation.feasible == 5
-    assert [text.partition(", which")[0] for text in explanation.warnings] == [
+    assert [text.partition(", which")[0] for text in warnings] == [
         "1 node has a kubelet v1.31",
         "2 nodes have a kubelet v1.32",
     ]
-    assert all(
-        ("--kubelet-check strict" in each) is not host_users for each in explanation.warnings
-    )
-    off = explained(
-        a_pod({"hostUsers": host_users}), *nodes, policy=Policy(kubelet_check=KubeletCheck.OFF)
-    )
-    assert not off.warnings
+    assert all(("--kubelet-check strict" in each) is not host_users for each in warnings)
+    assert not explained(pod, *nodes, policy=off).warnings
     assert not explained(a_pod(), *nodes).warnings
 
 
 def test_strict_refuses_such_kubelets_and_has_nothing_to_warn_of() -> None:
-    nodes = [named("old", linux("v1.31.14")), named("new", linux("v1.33.5"))]
+    nodes = [linux("old", "v1.31.14"), linux("new", "v1.33.5")]
     explanation = explained(a_pod({"hostUsers": False}), *nodes, policy=STRICT)
     assert reasons(explanation) == {
         "nodes' kubelet v1.31 lacks user namespaces": (Code.NODE_FEATURE, Origin.POD, [b"old"])
     }
     assert not explanation.warnings
-    # Who sets hostUsers: true is still rejected by such a kubelet; nothing refuses it.
+    # Such a kubelet rejects pods with hostUsers: true, too, but no check refuses the node.
     assert len(explained(a_pod({"hostUsers": True}), *nodes, policy=STRICT).warnings) == 1
 
 
 def test_check_warns_of_such_kubelets_unless_a_flag_decides() -> None:
     nodes = [
-        named("old", linux("v1.31.14")),
-        named("older", linux("v1.32.9")),
-        named("without", linux("v1.32.9", users=False)),
-        named("new", linux("v1.33.5")),
-        named("windows", windows("v1.32.9")),
+        linux("old", "v1.31.14"),
+        linux("older", "v1.32.9"),
+        linux("without", "v1.32.9", users=False),
+        linux("new", "v1.33.5"),
+        windows("windows", "v1.32.9"),
     ]
     snapshot = snapshot_of(map(node_of, nodes), [])
     found = check_classes(snapshot, Support(STRICT.handler_check), Policy())
@@ -161,7 +155,7 @@ DECLARED = "node(s) didn't match Pod's required features"
 
 
 def declaring(name: str, features: list[str] | None) -> Json:
-    node = named(name, linux("v1.36.2"))
+    node = linux(name, "v1.36.2")
     node["status"]["declaredFeatures"] = features
     return node
 
@@ -170,7 +164,7 @@ def declaring(name: str, features: list[str] | None) -> Json:
 def test_features_that_a_node_does_not_declare_are_told_as_kube_scheduler_does(
     feature: str, spec: Json
 ) -> None:
-    """NodeDeclaredFeatures, beta in 1.36: it has refused them before it asks us."""
+    """The plugin NodeDeclaredFeatures, beta in 1.36, refuses them before the extender is asked."""
     nodes = [
         declaring("has", ["ExtendWebSocketsToKubelet", feature]),
         declaring("lacks", ["ExtendWebSocketsToKubelet"]),
@@ -204,9 +198,8 @@ def test_a_pod_that_needs_no_declared_feature_fits_where_none_is_declared(spec: 
 
 @cases
 def test_the_state_of_a_pod_is_told_first(spec: Json, metadata: Json, state: list[str]) -> None:
-    explanation = explained(
-        a_pod(spec, **metadata), named("l", linux("v1.36.2")), named("w", windows("v1.36.2"))
-    )
+    nodes = [linux("l", "v1.36.2"), windows("w", "v1.36.2")]
+    explanation = explained(a_pod(spec, **metadata), *nodes)
     assert list(explanation.state) == state
     document = explanation_document(explanation)
     assert document.get("state", []) == state
@@ -217,7 +210,7 @@ def test_the_state_of_a_pod_is_told_first(spec: Json, metadata: Json, state: lis
 
 def test_of_many_gates_a_few_are_named_and_none_moves_a_cursor() -> None:
     gates: Any = [{"name": f"\x1b[2Jg{number}"} for number in range(1000)]
-    (sentence,) = explained(a_pod({"schedulingGates": gates}), linux("v1.36.2")).state
+    (sentence,) = explained(a_pod({"schedulingGates": gates}), linux("n", "v1.36.2")).state
     assert "995 more" in sentence
     assert "\x1b" not in sentence
     assert len(sentence) < 300
@@ -226,5 +219,5 @@ def test_of_many_gates_a_few_are_named_and_none_moves_a_cursor() -> None:
 @cases
 def test_a_wrong_type_of_what_only_explain_reads_is_named(pod: Json, place: str) -> None:
     with pytest.raises(DecodeError) as caught:
-        explained(pod, linux("v1.36.2"))
+        explained(pod, linux("n", "v1.36.2"))
     assert str(caught.value).startswith(f"{place}: expected ")

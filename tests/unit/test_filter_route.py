@@ -37,7 +37,7 @@ def filter_of(
     classes: list[RuntimeClass],
     look_up: RuntimeClassLookup,
 ) -> FilterVerb:
-    """In a cluster that comes to have just these nodes and classes while the filter waits."""
+    """The filter in a cluster that gets exactly these nodes and classes while the filter waits."""
 
     async def news(judged: Snapshot, *, tried_before: bool) -> AsyncGenerator[Snapshot, None]:
         store.replace_all(nodes, classes)
@@ -47,7 +47,7 @@ def filter_of(
 
 
 def refusals(classes: list[RuntimeClass], nodes: list[Node], looked_up: RuntimeClass | None) -> str:
-    """The reason that the node is given in the end."""
+    """The final reason for the node; "passes" if there is none."""
     asked: list[str] = []
 
     def look_up(name: str) -> RuntimeClass | None:
@@ -66,13 +66,13 @@ def test_a_node_that_has_begun_to_match_passes() -> None:
 
 
 def test_a_class_that_has_gone_is_asked_for_again() -> None:
-    """It is not taken for one that asks for nothing."""
+    """A deleted class does not count as a class without requirements."""
     assert "not found" in refusals([], [Node("plain")], None)
     assert "nodeSelector sandbox=gvisor" in refusals([], [Node("plain")], GVISOR)
 
 
 def test_reasons_that_no_asked_node_has_are_not_counted() -> None:
-    """Else each would be a series of the metrics that stays at 0."""
+    """Otherwise each would be a metric series that stays at 0."""
     tainted = Node("tainted", {"sandbox": "gvisor"}, (Taint("t", "", "NoSchedule"),))
     snapshot = snapshot_of([Node("plain"), tainted], [GVISOR])
     pod, names = Pod(runtime_class_name="gvisor"), run_of(["plain", "plain"])
@@ -144,7 +144,7 @@ def test_described_nodes_are_scored_by_the_classes_alone() -> None:
 def test_a_class_that_was_looked_up_is_judged_by_the_labels_that_it_asks_for(
     look_up_in_vain: bool,
 ) -> None:
-    """They are in the snapshot that has the class, and in none before."""
+    """The labels are in the snapshot that has the class, not in earlier ones."""
     store = store_of([Node("n1", {} if look_up_in_vain else {"sandbox": "gvisor"})], [])
 
     def look_up(_: str) -> RuntimeClass:
@@ -156,7 +156,7 @@ def test_a_class_that_was_looked_up_is_judged_by_the_labels_that_it_asks_for(
 
 
 def test_no_candidate_of_preemption_is_dropped_before_the_nodes_are_known() -> None:
-    """The answer has no field for an error: 503, instead of nodes left out for nothing."""
+    """The answer has no error field: it is a 503 instead of nodes dropped without reason."""
     store = SnapshotStore()
     for classes in (False, True):
         if classes:

@@ -1,4 +1,4 @@
-"""A 410 begins a list anew where its continue token explains it; all else is a fault."""
+"""A list starts over after a 410 for its continue token; any other failure ends it."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tests.fakes.following import config_for
 def test_a_failure_that_is_no_expired_token_ends_the_list(
     page: int, status: int, tmp_path: Path
 ) -> None:
-    """It is told, and a list of thousands of pods is not begun anew at once."""
+    """The failure is reported, and a list of thousands of pods does not start over at once."""
     with FakeApiServer() as api:
         for number in range(501):
             api.put(PODS, pod(f"p{number}", "kata"))

@@ -1,4 +1,4 @@
-"""Flags: Go's spelling, the environment, the help, and one line for what is wrong."""
+"""Flags: Go's spelling, the environment, the help, and one line for each error."""
 
 import re
 import shlex
@@ -42,10 +42,9 @@ SERVE: Final = Command(
 
 
 def parse(*words: str, **environ: str) -> Flags:
-    names = {f"RUNTIMECLASS_EXTENDER_SERVE_{name}": text for name, text in environ.items()}
     with pytest.MonkeyPatch.context() as patch:
-        for name, text in names.items():
-            patch.setenv(name, text)
+        for name, text in environ.items():
+            patch.setenv(f"RUNTIMECLASS_EXTENDER_SERVE_{name}", text)
         return Flags(**SERVE.make_context("serve", [*words]).params)
 
 
@@ -136,7 +135,7 @@ HELP: Final = {
 
 @pytest.mark.parametrize("called", HELP)
 def test_the_help_is_a_sentence_then_examples_then_flags_as_they_are_typed(called: str) -> None:
-    """No name of a Python variable, no braces; a boolean's value stands behind = only."""
+    """No Python names, no braces; a boolean flag takes its value only after =."""
     text, command = HELP[called], COMMANDS[called.rpartition(" ")[2]].load()
     about, examples, *_ = text.split("\n\n")
     assert " ".join(about.split()) == command.help
@@ -147,8 +146,7 @@ def test_the_help_is_a_sentence_then_examples_then_flags_as_they_are_typed(calle
         assert text.index("\nFlags:") < text.index("\nShared flags:") < text.index("--verbose")
     assert "-h, --help" in text
     assert not re.search(r"[A-Z]+_[A-Z_]+\]|[{}]|default: (False|True)\]", text)
-    has_flags = bool(command.shared)
-    assert ("[=true|false]" in text) is has_flags
+    assert ("[=true|false]" in text) is bool(command.shared)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -174,7 +172,7 @@ def test_help_and_version_are_commands_too(capsys: pytest.CaptureFixture[str]) -
     assert "'nothing'" in capsys.readouterr().err
 
 
-# Variables that nobody reads
+# Variables that no flag reads
 
 
 @cases
@@ -212,7 +210,7 @@ PORT_NAMES: Final = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?", fullmat
 def test_no_service_that_a_cluster_can_have_breaks_a_start(
     suffix: str, ip: str, ports: list[tuple[str, int, str]]
 ) -> None:
-    """What the kubelet sets for a Service whose name begins as ours do: never a misspelt one."""
+    """The kubelet's variables for a Service with a name like ours never count as misspelt."""
     check_spelling(service_links(f"runtimeclass-extender{suffix}", ip, ports), list)
 
 

@@ -1,4 +1,4 @@
-"""The made-up clusters and requests of loadtest/ are what the benchmarks take them for."""
+"""The generated clusters and requests of loadtest/ are as the benchmarks assume."""
 
 import json
 

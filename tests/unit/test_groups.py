@@ -1,6 +1,6 @@
-"""Pods that kube-scheduler tries as a group: asked about one by one, and again in each placement.
+"""Pods that kube-scheduler tries as a group: it asks about each pod, again in each placement.
 
-As pkg/scheduler/schedule_one_podgroup.go does it (v1.36.2): a placement is a part of the nodes.
+A placement is a subset of the nodes (pkg/scheduler/schedule_one_podgroup.go, v1.36.2).
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ GROUP: dict[str, Any] = {"schedulingGroup": {"podGroupName": "train"}}
 
 @dataclass
 class Scheduler:
-    """Asks about a pod, node by node as in placements of one node each."""
+    """Asks about a pod as in placements of one node each."""
 
     clock: Clock = field(default_factory=Clock)
 

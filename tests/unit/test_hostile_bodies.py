@@ -1,4 +1,4 @@
-"""Bodies that are made to take long: none holds the thread for large bodies for a second."""
+"""Bodies made to take long: none occupies the thread for large bodies for a second."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from extender.verbs.preempt import MAX_PREEMPTION_BYTES
 from tests.asking import Client
 from tests.services import client_over
 
-#: Each takes less than 1 on a quiet machine; the test's own client is counted too.
+#: Each body takes less than 1 s on an idle machine; the time of the test's client counts too.
 SECONDS: Final = 3.0
 
 _LIMIT: Final = DEFAULT_MAX_BODY_BYTES
@@ -31,7 +31,7 @@ _TINY: Final = b'{"metadata":{"name":"node-%06d"},"spec":{},"status":{}}'
 
 
 def filled(start: bytes, element: bytes, end: bytes, size: int, between: bytes = b",") -> bytes:
-    """As many of the element as have room."""
+    """As many elements as fit into size bytes."""
     times = (size - len(start) - len(end)) // (len(element) + len(between))
     return start + (element + between) * (times - 1) + element + end
 
@@ -41,7 +41,7 @@ def numbered(start: bytes, element: bytes, end: bytes, times: int) -> bytes:
 
 
 def nodes_with(part: bytes, element: bytes, times: int, size: int) -> bytes:
-    """Whole Nodes, each with so many elements in one of its lists, which is like no other's."""
+    """Whole Nodes, each with a list of that many elements; no two lists are equal."""
     items, number, left = [], count(), size - 200
     listed = b",".join([element.replace(b"%d", b"%d" % each) for each in range(times)])
     while left > 0:
@@ -57,10 +57,6 @@ _TAINTS: Final = b'"spec":{"taints":[{"key":"NAME"},LIST]}'
 _HANDLERS: Final = b'"status":{"runtimeHandlers":[{"name":"NAME"},LIST]}'
 _CONDITIONS: Final = b'"status":{"conditions":[{"type":"NAME"},LIST]}'
 _DECLARED: Final = b'"status":{"declaredFeatures":["NAME",LIST]}'
-
-
-def numbered_names(times: int) -> bytes:
-    return _NAMES + b'","'.join(b"node-%09d" % each for each in range(times)) + b'"]}'
 
 
 def with_pod(pod: bytes) -> bytes:
@@ -87,7 +83,7 @@ def filters() -> Iterator[tuple[str, Callable[[], bytes]]]:
     yield "Nodes of features", lambda: nodes_with(_DECLARED, b'"%d"', 500, limit)
     yield "a Node of odd things", lambda: filled(_NODES + b'{"x":[', b"[]", b"]}]}}", limit)
     yield "empty names", lambda: filled(_NAMES, b"", b'"]}', limit, b'","')
-    yield "names", lambda: numbered_names(MAX_NAMES)
+    yield "names", lambda: numbered(_NAMES[:-1], b'"node-%09d"', b"]}", MAX_NAMES)
     yield "long names", lambda: filled(_NAMES, b"n" * 64, b'"]}', limit, b'","')
     yield "odd names", lambda: filled(_ODD_NAMES, b"n" * 18, b'"]}', other, b'","')
     yield "arrays in arrays", lambda: b'{"x":' + b"[" * (limit - 10)
@@ -118,14 +114,14 @@ def preemptions() -> Iterator[tuple[str, Callable[[], bytes]]]:
     yield "odd pods", lambda: filled(_WHOLE, pod, b"]}} }", other)
 
 
-#: Those of the filter that are sent to other verbs too.
+#: The filter's bodies that other verbs get too.
 _OTHERS: Final = ("prioritize", "explain", "preempt")
 _FOR_ALL: Final = {
     **dict.fromkeys(("keys", "fewer keys", "tiny Nodes", "arrays in arrays"), _OTHERS),
     "names": ("prioritize", "preempt"),
 }
 
-#: A body's verbs one after the other, so that it is made once.
+#: The verbs of a body come one after the other, so that the body is made once.
 CASES = [
     *(
         pytest.param(verb, make, id=f"{verb}-{name}")

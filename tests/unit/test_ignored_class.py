@@ -1,4 +1,4 @@
-"""A field that looks meant for runtimeClassName: the pods would run without their sandbox."""
+"""Fields that look like a misspelt runtimeClassName: the pods would run without a sandbox."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Findings about templates that the folder of tests/workloads has not."""
+"""Findings about templates, beyond those of tests/workloads."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -100,7 +100,7 @@ def test_the_flags_of_matching_count(loaded: Manifests) -> None:
 
 
 def test_a_default_class_is_judged_as_if_it_were_named(loaded: Manifests) -> None:
-    """That of a namespace satisfies the one that must be named, too."""
+    """A namespace's default class also satisfies a namespace that requires a class."""
     required = {REQUIRED_ANNOTATION: "true"}
     spec = {"containers": CONTAINERS}
 
@@ -149,6 +149,6 @@ def test_offers_are_held_to_the_classes_they_look_meant_for(loaded: Manifests) -
         for finding, place in contradictions(offer, each["kind"], classes):
             found.append((offer.pool, finding.runtime_classes, place))
     labels = ("spec", "template", "metadata", "labels")
-    # The pool of that name has not the label; what is for Windows is none of Kata's business.
+    # The pool of that name lacks the label. Offers for Windows are not compared with Kata.
     typo = ("spec", "nodeLabels", "sandbox.example.com/gvisor")
     assert found == [("kata", ("kata",), labels), ("typo", ("gvisor",), typo)]

@@ -1,4 +1,4 @@
-"""The table by version: its own order, and what is read of versions."""
+"""The table of features by version, and how version texts are read."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a request may hold: each limit is told by its name, before memory is taken for more."""
+"""Limits of a request: an error names the limit, before memory is allocated for more."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def client() -> Client:
 
 @contextmanager
 def memory() -> Iterator[list[int]]:
-    """What is held at the end, and the most that was held before."""
+    """The bytes allocated at the end, and the peak."""
     found: list[int] = []
     tracemalloc.start()
     try:
@@ -56,7 +56,7 @@ def error_of(response: Response) -> str:
 
 
 def test_an_answer_over_the_limit_is_an_error_and_not_made(client: Client) -> None:
-    """A class's name of 253 characters of four bytes, refused for 500,000 nodes without a name."""
+    """A class name of 253 four-byte characters, refused on 500,000 nodes with empty names."""
     names = b",".join([b'""'] * 500_000)
     pod = POD % ("\U0001d4b3" * 253).encode()
     answer: Any = client.post("/filter", of_names(pod, names)).json
@@ -96,7 +96,7 @@ def test_more_nodes_than_any_cluster_has_are_refused(client: Client) -> None:
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "explain"])
 def test_large_json_in_another_form_is_refused_by_its_size(client: Client, verb: str) -> None:
-    """It is decoded in one piece; kube-scheduler's own may have as much as the server reads."""
+    """Such JSON is decoded in one piece; kube-scheduler's own may be as large as any body."""
     body = b'{"Pod":%s,"x":"%s","NodeNames":["n1"]}' % (KATA, b"y" * bodies.MAX_OTHER_BYTES)
     assert error_of(client.post(f"/{verb}", body)) == (
         "body: over the limit of 8,388,608 bytes for JSON that is not exactly as kube-scheduler"
@@ -158,7 +158,7 @@ def test_a_review_of_more_values_is_refused() -> None:
 def test_too_many_nodes_without_victims_are_refused_before_they_are_made(
     client: Client, form: str
 ) -> None:
-    """Nulls are the shortest victims, of which the objects would take 20 times the text."""
+    """Nulls are the shortest victims; their objects would take 20 times the text's memory."""
     nodes = b",".join(b'"%x":null' % each for each in range(2 * MAX_CANDIDATES))
     body = b'{"Pod":{},"%s":{%s}}' % (form.encode(), nodes)
     with memory() as found:
@@ -175,7 +175,7 @@ def test_too_large_a_preemption_is_refused(client: Client) -> None:
 
 
 def test_a_refused_pod_takes_less_than_a_kilobyte_however_much_was_said_of_it() -> None:
-    """With ten reasons 100,000 pods took 200 MB."""
+    """100,000 pods with ten reasons each took 200 MB."""
     refused = RefusedPods(lambda: 0.0)
     names = [f"pod-{number}" for number in range(2_000)]
     with memory() as taken:

@@ -34,11 +34,14 @@ def protocol(*, watch_list: bool = False) -> ListWatch:
 
 
 def watching(*, watch_list: bool = False) -> ListWatch:
-    following = protocol(watch_list=watch_list)
+    return synced(protocol(watch_list=watch_list), "10")
+
+
+def synced(following: ListWatch, version: str) -> ListWatch:
     if following.step is Step.LIST:
-        assert following.page_received("10", "")
+        assert following.page_received(version, "")
     else:
-        following.initial_events_ended("10")
+        following.initial_events_ended(version)
     return following
 
 
@@ -92,21 +95,14 @@ outages = st.lists(st.sampled_from(AWAY), max_size=12)
 
 @given(outage=outages, watch_list=st.booleans())
 def test_after_any_outage_a_410_costs_no_wait(outage: list[Ending], watch_list: bool) -> None:
-    """For all outages of a watch: when the server lets it in and says 410, list now."""
+    """For all outages of a watch: after a 410 from the recovered server, list at once."""
     following = watching(watch_list=watch_list)
     for ending in outage:
         following.ended(ending)
     if following.step is not Step.WATCH:
-        sync(following)
+        synced(following, "20")
     assert following.ended(Ending(Reason.EXPIRED, lived=0.1)) == 0
     assert following.step in (Step.LIST, Step.STREAM)
-
-
-def sync(following: ListWatch) -> None:
-    if following.step is Step.LIST:
-        following.page_received("20", "")
-    else:
-        following.initial_events_ended("20")
 
 
 @pytest.mark.parametrize(
@@ -118,12 +114,12 @@ def sync(following: ListWatch) -> None:
     ],
 )
 def test_lists_that_work_do_not_hide_that_no_watch_does(ending: Ending) -> None:
-    """Else 65,000 nodes would be listed each second."""
+    """Otherwise 65,000 nodes would be listed each second."""
     following = watching()
     waited = []
     for _ in range(8):
         waited.append(following.ended(ending))
-        sync(following)
+        synced(following, "20")
     assert waited[-1] == LONGEST
     assert waited == sorted(waited)
 

@@ -1,4 +1,4 @@
-"""The look-up of a class that the cache lacks, with connections that do what the test says."""
+"""The lookup of a class that the cache lacks, over a connection that the test scripts."""
 
 import threading
 from collections.abc import Callable
@@ -32,21 +32,15 @@ def not_found() -> Body:
     return answer_of(404, status_document(404, "NotFound"))
 
 
-def a_feed(store: SnapshotStore) -> RuntimeClassFeed:
-    """A complete list without a class, at version 10."""
-    feed = RuntimeClassFeed(store)
-    feed.begin()
-    feed.commit()
-    feed.positioned("10")
-    return feed
-
-
 class LookingUp:
-    """The look-up over one feed and one connection; the clock stands still."""
+    """The lookup over a feed with a complete, empty list of version 10; the clock stands still."""
 
     def __init__(self, answer: Callable[[], Body]) -> None:
         self.store, self.clock = SnapshotStore(), Clock()
-        self.feed = a_feed(self.store)
+        self.feed = RuntimeClassFeed(self.store)
+        self.feed.begin()
+        self.feed.commit()
+        self.feed.positioned("10")
         self.asked = Connection(answer)
         self.find = LiveLookup(lambda: self.asked, self.feed, self.clock)
 

@@ -30,7 +30,7 @@ _CLASS: Final[dict[str, Any]] = {
 
 
 def pod(name: str, *, marked: str = "", **spec: Any) -> dict[str, Any]:
-    """With a class, unless it is said otherwise; marked: "requests" or "limits"."""
+    """A pod of class kata, unless spec says otherwise; marked: "requests" or "limits"."""
     container: dict[str, Any] = {"name": "c", "image": "i"}
     if marked:
         container["resources"] = {marked: {MARK: "1"}}
@@ -55,7 +55,7 @@ def check(folder: Path, config: Path, *objects: dict[str, Any]) -> dict[str, dic
 def test_pods_and_a_configuration_that_do_not_go_together_are_found(
     marked: bool, pods: list[dict[str, Any]], expected: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    """expected: by check its severity, and words of what is wrong and of the fix."""
+    """expected: check → its severity, then words of its finding."""
     named = [pod(name, **fields) for name, fields in zip("abc", pods, strict=False)]
     found = check(tmp_path, MARKED if marked else PLAIN, _NODE, *named)
     assert found.keys() == expected.keys()

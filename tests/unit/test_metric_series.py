@@ -13,8 +13,6 @@ from tests.asking import Client
 from tests.services import client_of, service_over
 from tests.stores import store_of
 
-REQUESTS: Final = 500
-
 CLASSES: Final = [
     RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),)),
     RuntimeClass("kata", "kata", (("sandbox", "kata"),)),
@@ -67,7 +65,7 @@ def test_requests_with_random_class_names_leave_the_number_of_series_unchanged(
     assert any("runtimeclass_nodes" in each for each in before)
     assert any('runtimeclass="<unknown>"' in each for each in before)
     chance = random.Random(5)
-    for index in range(REQUESTS):
+    for index in range(500):
         verb = chance.choice(["filter", "prioritize", "explain"])
         ask(client, verb, f"class-{chance.getrandbits(64):x}", f"pod-{index}")
     for path in ("/runtimeclasses/x1/nodes", "/nodes/x2", "/explain?pod=x/y"):
@@ -96,7 +94,7 @@ def test_the_gauges_say_which_nodes_support_what(client: Client) -> None:
 def test_a_bound_pod_that_is_refused_other_nodes_is_not_counted(
     client: Client, described: bool
 ) -> None:
-    """It has its node, where it is to be resized (KEP-5836): nothing has to be requeued for it."""
+    """A bound pod has its node and is only resized (KEP-5836): nothing has to be requeued."""
     items = {"items": [{"metadata": {"name": "b"}}]}
     nodes = {"Nodes": items} if described else {"NodeNames": ["b"]}
     counted = []

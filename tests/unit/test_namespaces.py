@@ -1,4 +1,4 @@
-"""What Namespaces say by their annotations; tests/e2e/test_policies.py asks a real API server."""
+"""Annotations of Namespaces; tests/e2e/test_policies.py tests them on a real API server."""
 
 import threading
 from typing import Any
@@ -53,11 +53,10 @@ def test_a_refusal_stays_short_and_on_one_line_whatever_the_annotation_holds() -
 
 # What the webhook knows of Namespaces in a live cluster
 
-KEY = "runtimeclass-extender/default-class"
-
 
 def namespace(name: str, version: int = 1, default: str | None = None) -> Raw:
-    annotations = {KEY: default} if default is not None else {"other": "x"}
+    key = "other" if default is None else "runtimeclass-extender/default-class"
+    annotations = {key: "x" if default is None else default}
     metadata = {"name": name, "resourceVersion": str(version), "annotations": annotations}
     return raw({"kind": "Namespace", "metadata": metadata})
 

@@ -1,4 +1,4 @@
-"""Nodes: one and the same, whoever reads them."""
+"""Nodes: manifests, requests and watches give the same node."""
 
 import json
 import tracemalloc
@@ -44,7 +44,7 @@ def followed(*documents: Any) -> list[Snapshot]:
 
 
 def shapes_of(document: Any) -> list[Shape | None]:
-    """The shape of a node of the manifests or a request, and of a watch."""
+    """The shape of a node from manifests or a request, and from a watch."""
     return [shape_of(node_of(document), ()), followed(document)[-1].shape(b"n")]
 
 
@@ -67,8 +67,7 @@ def test_versions_that_make_no_difference_make_no_shapes(one: Any, other: Any) -
 
 @cases
 def test_conditions_that_can_not_be_read_are_none(conditions: object) -> None:
-    body = {"metadata": {"name": "a"}, "status": {"conditions": conditions}}
-    node = node_of(body)
+    node = node_of({"metadata": {"name": "a"}, "status": {"conditions": conditions}})
     assert (node.name, node.conditions) == ("a", frozenset())
 
 
@@ -104,7 +103,7 @@ LONG = "x" * 1_000_000
     ],
 )
 def test_a_kubelet_can_not_fill_the_memory_by_its_heartbeats(status: dict[str, Any]) -> None:
-    """What is remembered of nodes is short, so that each heartbeat may say something else."""
+    """Little is kept of a node, so each heartbeat may say something else."""
     first = {"conditions": {"type": "T%d", "status": "True"}, "runtimeHandlers": {"name": "h%d"}}
     lists = {key: [each, *status.get(key, [])] for key, each in first.items()}
     metadata = {"name": "a", "resourceVersion": "%d"}
@@ -132,7 +131,7 @@ def test_a_node_of_long_traits_does_not_change_with_each_heartbeat() -> None:
     assert before is after
 
 
-# Of handlers that a node lists twice the first counts, as in the kubelet
+# If a node lists a handler twice, the first entry counts, as in the kubelet
 
 NAMES = ["", "runsc", "kata"]
 
@@ -154,12 +153,8 @@ handlers = st.lists(
 )
 
 
-def document(listed: list[dict[str, Any] | None]) -> dict[str, Any]:
-    return {"metadata": {"name": "n1"}, "status": {"runtimeHandlers": listed}}
-
-
 def first_of(listed: list[dict[str, Any] | None], name: str) -> dict[str, Any] | None:
-    """What HandlerSupportsUserNamespaces of kubelet_getters.go (v1.36.2) finds by a name."""
+    """The handler that HandlerSupportsUserNamespaces finds (kubelet_getters.go, v1.36.2)."""
     return next(
         (each for each in (i or {} for i in listed) if (each.get("name") or "") == name), None
     )
@@ -173,8 +168,8 @@ def first_of(listed: list[dict[str, Any] | None], name: str) -> dict[str, Any] |
 def test_of_handlers_listed_twice_the_first_decides(
     listed: list[dict[str, Any] | None], name: str, needed: Features
 ) -> None:
-    """For all lists: a pod that needs features passes if the first of its handler has them."""
-    node = node_of(document(listed))
+    """For all lists: a pod passes if the first entry of its handler has the features it needs."""
+    node = node_of({"metadata": {"name": "n1"}, "status": {"runtimeHandlers": listed}})
     found = first_of(listed, name)
     offered = (found or {}).get("features") or {}
     has_all = (not needed.user_namespaces or offered.get("userNamespaces", False)) and (

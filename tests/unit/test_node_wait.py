@@ -1,4 +1,4 @@
-"""The wait for news that kube-scheduler has already."""
+"""The wait for news that kube-scheduler already has."""
 
 import asyncio
 import threading
@@ -17,7 +17,7 @@ from tests.stores import replace_nodes, store_of
 
 
 def first(news: AsyncGenerator[Snapshot, None]) -> Snapshot | None:
-    """The first newer snapshot, with which the caller is content; None where there is none."""
+    """The first newer snapshot, after which the caller stops asking; None if there is none."""
 
     async def ask() -> Snapshot | None:
         async with aclosing(news):
@@ -30,7 +30,7 @@ def first(news: AsyncGenerator[Snapshot, None]) -> Snapshot | None:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For news of another thread, which a busy machine may let wait for more than 30 ms."""
+    """A long wait: on a busy machine another thread's news may take more than 30 ms."""
     monkeypatch.setattr("extender.cluster.node_wait.WAIT_SECONDS", 20.0)
 
 
@@ -39,13 +39,8 @@ def store() -> SnapshotStore:
     return store_of([Node("n1")], [])
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
 def after_a_change(wait: NodeWait, store: SnapshotStore, node: str) -> Snapshot | None:
-    """What is answered where another thread brings a node during the wait."""
+    """The answer if another thread adds a node during the wait."""
     judged = store.snapshot
 
     def change() -> None:
@@ -59,20 +54,17 @@ def after_a_change(wait: NodeWait, store: SnapshotStore, node: str) -> Snapshot 
     return found
 
 
-def test_a_newer_snapshot_that_is_there_already_costs_no_wait(
-    store: SnapshotStore, clock: Clock
-) -> None:
+def test_a_newer_snapshot_that_is_there_already_costs_no_wait(store: SnapshotStore) -> None:
     judged = store.snapshot
     replace_nodes(store, [Node("n2")])
-    wait = NodeWait(store, clock)
+    wait = NodeWait(store, Clock())
     for _ in range(100):
         assert first(wait(judged, tried_before=False)) is store.snapshot
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_snapshot_that_comes_during_the_wait_is_answered(
-    store: SnapshotStore, clock: Clock
-) -> None:
+def test_a_snapshot_that_comes_during_the_wait_is_answered(store: SnapshotStore) -> None:
+    clock = Clock()
     wait = NodeWait(store, clock)
     for number in range(3):
         found = after_a_change(wait, store, f"m{number}")
@@ -85,9 +77,8 @@ def test_without_news_the_wait_ends(store: SnapshotStore) -> None:
     assert first(NodeWait(store)(store.snapshot, tried_before=True)) is None
 
 
-def test_waits_are_few_and_fewer_for_pods_seen_for_the_first_time(
-    store: SnapshotStore, clock: Clock
-) -> None:
+def test_waits_are_few_and_fewer_for_pods_seen_for_the_first_time(store: SnapshotStore) -> None:
+    clock = Clock()
     wait = NodeWait(store, clock)
 
     def ask(tried_before: bool) -> int:

@@ -1,4 +1,4 @@
-"""The pods that were left without a node: which are remembered, what of them, and how long."""
+"""Pods that got no node: which of them are remembered, which facts, and how long."""
 
 from dataclasses import replace
 from typing import Any

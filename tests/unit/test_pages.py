@@ -123,9 +123,8 @@ def test_findings_of_one_check_stand_together_with_a_fix_to_copy() -> None:
     assert found.text.count("its pods stay Pending for ever") == 1
     assert "and 8 more like it" in found.text
     assert "4 more; runtimeclass-extender check lists them all" in found.text
-    assert "kubectl label node NODE wasm=0" in re.findall(
-        r"<code>(.*?)</code> <button", answer.text
-    )
+    fixes = re.findall(r"<code>(.*?)</code> <button", answer.text)
+    assert "kubectl label node NODE wasm=0" in fixes
     assert "9 errors" not in page(service_of(NODES, [KATA]), "/").text
 
 
@@ -144,9 +143,8 @@ def test_what_is_out_of_date_is_said_on_every_page_above_all_else() -> None:
 
 def test_a_cell_leads_to_its_reasons() -> None:
     found = page(service_of(NODES, [KATA]), "/runtimeclasses/kata?pool=general")
-    assert '2 nodes: nodes don\'t match RuntimeClass "kata" (nodeSelector sandbox=kata)' in (
-        found.text
-    )
+    reason = '2 nodes: nodes don\'t match RuntimeClass "kata" (nodeSelector sandbox=kata)'
+    assert reason in found.text
     assert "No node of the pool matches" in found.text
     assert "a-1" not in found.text
     whole = page(service_of(NODES, [KATA]), "/runtimeclasses/kata").text
@@ -174,10 +172,8 @@ def test_the_page_of_a_pod_begins_with_the_verdict_and_what_to_do() -> None:
     tainted = Node("t-1", {"sandbox": "kata"}, (Taint("k", "v", "NoSchedule"),))
     tolerant = replace(KATA, tolerations=(Toleration("k", "Exists"),))
     answer = browse(service_of([tainted], [tolerant]), "/explain?pod=default/web").text
-    assert (
-        "<code>{&#34;key&#34;: &#34;k&#34;, &#34;operator&#34;: &#34;Exists&#34;}</code> <bu"
-        in answer
-    )
+    fix = "<code>{&#34;key&#34;: &#34;k&#34;, &#34;operator&#34;: &#34;Exists&#34;}</code> <bu"
+    assert fix in answer
 
 
 def test_a_refused_pod_is_listed_with_what_was_said() -> None:
@@ -254,11 +250,8 @@ def test_of_several_objects_in_a_form_one_is_explained_and_the_others_can_be_cho
     )
     pasted = "---\n".join([one, one.replace("one", "two"), deployment])
     names = ["Pod default/one", "Pod default/two", "Deployment team/web"]
-    for which, shown in [
-        ("", names[0]),
-        *zip(names, names, strict=True),
-        ("Pod no/such", names[0]),
-    ]:
+    for which in ("", *names, "Pod no/such"):
+        shown = which if which in names else names[0]
         found = Reader(post(f"pod={quote(pasted)}&which={quote(which)}").text)
         choices = [a for tag, a in found.tags if tag == "button" and a.get("name") == "which"]
         assert [each["value"] for each in choices] == names
@@ -430,9 +423,8 @@ def test_what_has_not_changed_is_not_sent_again(path: str) -> None:
 
 def test_without_pages_a_browser_gets_json_and_the_index() -> None:
     for pages in (True, False):
-        answer = Client(create_ops_app(service_of(NODES, [KATA], pages=pages))).get(
-            "/", accept=HTML
-        )
+        client = Client(create_ops_app(service_of(NODES, [KATA], pages=pages)))
+        answer = client.get("/", accept=HTML)
         assert answer.headers["Content-Type"].startswith("text/html") is pages
         assert "/metrics" in answer.text or pages
     service = service_of(NODES, [KATA], pages=False)
@@ -450,9 +442,8 @@ def test_a_page_asks_no_other_host_and_runs_no_script_of_its_own() -> None:
         assert "unsafe" not in policy
         found = Reader(answer.text)
         assert all(re.match(r"[/?#]|data:,$", each) for each in found.addresses())
-        assert [a for tag, a in found.tags if tag == "script"] == [
-            {"src": "/static/page.js", "defer": None}
-        ]
+        scripts = [a for tag, a in found.tags if tag == "script"]
+        assert scripts == [{"src": "/static/page.js", "defer": None}]
         assert not [a for _, a in found.tags if any(name.startswith("on") for name in a)]
 
 
@@ -472,7 +463,7 @@ HOSTILE = st.one_of(
 )
 
 
-# A name in memory is the content of a JSON string: a backslash in it is an escape.
+# Names are kept as the content of JSON strings, where a backslash begins an escape.
 @given(HOSTILE.filter(lambda name: "\\" not in name), HOSTILE, HOSTILE)
 def test_whatever_stands_in_the_cluster_is_text(name: str, value: str, search: str) -> None:
     nodes = [Node(name, {"sandbox": value, "agentpool": value}), Node("b", {})]
@@ -492,10 +483,7 @@ def test_a_page_stays_small_however_large_the_cluster_is() -> None:
         Node(f"node-{number:05}", {"agentpool": f"pool-{number % 100}", "sandbox": "kata"})
         for number in range(5_000)
     ]
-    classes = [
-        RuntimeClass(f"class-{number:04}", "h", (("sandbox", f"{number}"),))
-        for number in range(1_000)
-    ]
+    classes = [RuntimeClass(f"class-{n:04}", "h", (("sandbox", str(n)),)) for n in range(1_000)]
     service = service_of(nodes, classes)
     overview = browse(service, "/")
     assert len(overview.data) < 300_000
@@ -508,7 +496,7 @@ def test_a_page_stays_small_however_large_the_cluster_is() -> None:
 
 
 def test_the_overview_of_1000_classes_takes_less_than_a_second_of_the_processor() -> None:
-    """Every class has nodes that lack its handler, of 2,000 shapes; cold, as after a change."""
+    """Every class has nodes without its handler; 2,000 shapes; nothing is cached yet."""
     handlers = [frozenset({Handler(f"h-{number}")}) for number in range(2)]
     nodes = [
         Node(f"node-{n:05}", {"sandbox": f"{n % 1000}", "agentpool": f"{n % 100}"}, (), handlers[h])

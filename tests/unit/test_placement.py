@@ -86,17 +86,14 @@ SINCE: Final = "2026-11-22T11:30:38Z"
 def test_a_pod_on_a_node_without_a_sandbox_is_starting(
     phase: str, condition: list[Any] | None, node: str, state: State
 ) -> None:
-    """condition: its type and status; [null] is what an old kubelet may write."""
+    """condition: its type and status; an old kubelet may write [null]."""
     conditions: Any = condition
     if condition and condition[0]:
-        kind, status = condition
-        conditions = [{"type": kind, "status": status, "lastTransitionTime": SINCE}]
+        kind, value = condition
+        conditions = [{"type": kind, "status": value, "lastTransitionTime": SINCE}]
     spec = {"nodeName": node, "runtimeClassName": "kata", "overhead": OVERHEAD}
-    document = {
-        "metadata": {"name": "p"},
-        "spec": spec,
-        "status": {"phase": phase, "conditions": conditions},
-    }
+    status = {"phase": phase, "conditions": conditions}
+    document = {"metadata": {"name": "p"}, "spec": spec, "status": status}
     pod = placed_pod_of(decode(json.dumps(document).encode(), RawPod))
     now = datetime(2026, 11, 22, 11, 44, 40, tzinfo=UTC)
     found, reason = Placement(SNAPSHOT, Policy(), now).judge(pod)
@@ -120,14 +117,14 @@ def test_the_flags_of_matching_count() -> None:
 
 @pytest.mark.parametrize("node", ["", "good"])
 def test_a_long_node_selector_is_not_kept(node: str) -> None:
-    """Each pod of 1.4 MB was kept whole by --watch-pods, which counts Pending ones too."""
+    """--watch-pods, which counts Pending pods too, kept whole selectors: up to 1.4 MB a pod."""
     selector = {f"key-{number}": "v" for number in range(10_000)}
     pod = PlacedPod("d", "p", "kata", node, node_selector=selector, overhead=OVERHEAD)
     assert not group_of(pod, {"kata": KATA}).node_selector
 
 
 def waits(message: str, runtime_class: RuntimeClass | None = KATA, **spec: Any) -> Wait:
-    """Of a pod with the labels of its class, as the gauges count it: by its group."""
+    """What a pod that asks for LABELS waits for; judged by its group, as the gauges do it."""
     condition = {"type": "PodScheduled", "status": "False", "message": message}
     spec = {"runtimeClassName": "kata", "nodeSelector": LABELS, **spec}
     raw = {"metadata": {"name": "p"}, "spec": spec, "status": {"conditions": [condition]}}

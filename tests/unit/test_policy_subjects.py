@@ -9,11 +9,6 @@ from tests.cases_file import cases
 from tests.stores import raw
 
 ALLOWED = "runtimeclass-extender/allowed-classes"
-REQUIRED = "runtimeclass-extender/required"
-DEFAULT = "runtimeclass-extender/default-class"
-
-
-TEMPLATE = {"spec": {"runtimeClassName": "kata"}}
 
 
 @cases

@@ -87,7 +87,7 @@ def test_a_time_in_yaml_stays_the_string_it_is(tmp_path: Path) -> None:
     ("text", "said"),
     [
         *rows("reading_manifests", "what_is_wrong_is_told_in_one_line"),
-        # libyaml's composer would use up the stack.
+        # libyaml's composer would overflow the stack.
         *(
             pytest.param(each, "nested", id=f"nested as {each[:12]}")
             for each in ("{" * 5000, '{"x": ' + "[" * 50_000 + "]" * 50_000 + "}", "- " * 30_000)
@@ -145,15 +145,11 @@ def test_what_is_no_file_of_bounded_size_is_refused_at_once(
 
 
 def test_a_pipe_is_read_to_its_end_where_one_may_stand(tmp_path: Path) -> None:
-    """A shell's <(...) is one."""
+    """A shell's <(...) is a pipe."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     text = b"x" * 300_000
-
-    def write() -> None:
-        pipe.write_bytes(text)
-
-    writer = threading.Thread(target=write)
+    writer = threading.Thread(target=pipe.write_bytes, args=(text,))
     writer.start()
     assert read_file(pipe, pipes=True) == text
     writer.join()

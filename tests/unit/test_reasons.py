@@ -1,4 +1,4 @@
-"""Our reasons are found again in what kube-scheduler makes of them."""
+"""Our reasons are recognised in kube-scheduler's messages."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The reflector over a connection that is silent, or worse, without waiting for it."""
+"""The reflector over silent and broken connections, without waiting."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ LIST = b'{"kind":"NodeList","metadata":{"resourceVersion":"10"},"items":[]}'
 
 
 class Followed:
-    """Has a reflector follow the answers, one after the other, and then stop."""
+    """Runs a reflector on these answers, one after the other, and then stops it."""
 
     def __init__(self, clock: Clock, *answers: Body | Exception, watch_list: bool = False) -> None:
         self._answers = deque(answers)
@@ -150,7 +150,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_a_watch_that_has_nothing_to_say_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing is logged, and readiness mentions nothing, however long nothing happens."""
+    """However long a watch is quiet, nothing is logged and readiness mentions nothing."""
     clock = Clock()
     quiet = [Body(SilentError("90 s"), clock=clock, seconds=SILENCE_SECONDS) for _ in range(10)]
     found = Followed(clock, a_list(), *quiet)
@@ -161,7 +161,7 @@ def test_a_watch_that_has_nothing_to_say_is_no_fault(caplog: pytest.LogCaptureFi
 
 
 def test_a_server_that_has_no_watch_lists_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
-    """kube-apiserver says so with an ERROR event where etcd can't tell of its progress."""
+    """kube-apiserver sends an ERROR event if etcd can't report its progress."""
     found = Followed(Clock(), Body(error(500, "disabled")), a_list(), watch_list=True)
     assert found.asked[:3] == ["stream", "list", "watch@10"]
     assert not [each for each in warnings(caplog) if "watch-list" in each]
@@ -187,7 +187,7 @@ def test_which_endings_of_a_watch_are_trouble(
     trouble: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Of trouble readiness tells until the server is heard again, and the log has a line."""
+    """Readiness reports trouble until the server answers again, and the log has a line."""
     caplog.set_level(logging.INFO)
     clock = Clock()
     found = Followed(clock, a_list(), Body(*pieces, clock=clock, seconds=seconds))
@@ -205,7 +205,7 @@ def test_which_endings_of_a_watch_are_trouble(
     ],
 )
 def test_events_are_counted_by_the_types_that_there_are(type: str, counted: str) -> None:
-    """A label of a metric, of which a server must not make as many as it likes."""
+    """The type is a metric label; a server must not create any number of label values."""
     event = added("a", 12).replace(b"ADDED", type.encode())
     assert Followed(Clock(), a_list(), Body(event)).events == [counted]
 
@@ -221,7 +221,7 @@ def test_events_are_contact_however_long_a_watch_lives() -> None:
 
 @pytest.mark.parametrize("watch_list", [False, True])
 def test_every_answer_is_closed_however_it_ends(watch_list: bool) -> None:
-    """Each is a connection, and the API server has a limit of them."""
+    """Each answer is a connection, and the API server limits connections."""
     bodies = [
         a_list(),
         Body(added("a", 12), SilentError("90 s")),
@@ -245,4 +245,4 @@ def test_how_long_a_list_took_is_counted_from_its_own_beginning(
     first, second = (Body(LIST, clock=clock, seconds=seconds) for seconds in (2, 3))
     Followed(clock, first, Body(error(410, "too old"), clock=clock, seconds=3600), second)
     synced = [each for each in caplog.records if each.message == "synced"]
-    assert [vars(each)["seconds"] for each in synced] == [4, 6]  # each has an end to read, too
+    assert [vars(each)["seconds"] for each in synced] == [4, 6]  # each has two reads: data, end

@@ -54,9 +54,6 @@ class Following:
         return [pod.name for pod in found]
 
 
-FORGOTTEN = a_pod(tolerations=(Toleration("t", "Exists"),) * (MAX_FEW + 1))
-
-
 SELECTED = Node("n1", {"sandbox": "gvisor"})
 COSTLY = replace(GVISOR, overhead={"cpu": "1"})
 KATA = RuntimeClass("kata", "kata", (("sandbox", "gvisor"),))
@@ -81,7 +78,7 @@ def test_a_change_wakes_the_pods_that_may_go_where_they_might_not_before(
     deleted: set[str],
     are_replaced: bool,
 ) -> None:
-    """To a node that has changed; or to any node that is there, where their class has changed."""
+    """They may go to a changed node, or to any node if their class has changed."""
     following = Following(*nodes, classes=classes)
     before, now = ({each.name: each for each in found} for found in (nodes, changed))
     gone = (deleted & before.keys()) - now.keys()
@@ -106,10 +103,11 @@ def test_a_change_wakes_the_pods_that_may_go_where_they_might_not_before(
 
 
 def test_a_pod_of_too_many_tolerations_to_keep_is_woken_by_any_change_of_shape() -> None:
+    forgotten = a_pod(tolerations=(Toleration("t", "Exists"),) * (MAX_FEW + 1))
     for labels, found in (({"x": "y"}, []), ({"sandbox": "gvisor"}, ["web"])):
         following = Following(Node("n1"))
         change_nodes(following.store, [Node("n1", labels)])
-        assert following.woken(remembered(FORGOTTEN)) == found
+        assert following.woken(remembered(forgotten)) == found
 
 
 # The thread: when it asks, when it rests, and what it does about a patch that fails
@@ -123,7 +121,7 @@ def refusal(status: int) -> Body:
 
 
 class Api(Connection):
-    """Lists the waiting pods, and answers patches with 200 after those that the test says."""
+    """Lists the waiting pods, and answers patches with 200 once the answers are used up."""
 
     def __init__(self, *pods: object, lists: bool = True) -> None:
         listed = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": pods}
@@ -163,7 +161,7 @@ def requeueing(
     refused: RefusedPods | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[RefusedPods]:
-    if refused is None:  # one without pods is false
+    if refused is None:  # a RefusedPods without pods is false
         refused = RefusedPods(time.monotonic, keep_needs=True)
     requeue = Requeue(store, refused, Policy(), api, api.count, clock=clock)
     requeue.start()
@@ -184,7 +182,7 @@ def pod(name: str, message: str = "", runtime_class: str = "gvisor") -> object:
 
 
 def test_waiting_pods_are_listed_once_all_is_known_and_not_before() -> None:
-    """Before, every pod would look like one that fits nowhere, or of no class."""
+    """Before that every pod would seem to fit nowhere, or to have no class."""
     store, api = ReadStore(), Api()
     with requeueing(store, api):
         until(lambda: store.reads >= 1)
@@ -196,22 +194,21 @@ def test_waiting_pods_are_listed_once_all_is_known_and_not_before() -> None:
 
 
 def test_nobody_is_woken_at_the_start_for_whom_no_node_has_come() -> None:
-    """Fewer nodes refuse it, since there are fewer; a pod that fits shows that all are through."""
+    """Fewer nodes refuse the pod: there are fewer. The pod that fits shows that all were judged."""
     store = store_of([Node("n1")], [GVISOR, RuntimeClass("runc", "runc")])
     fits = pod("fits", WAITING.replace("gvisor", "runc"), "runc")
     api = Api(pod("fits-nowhere", WAITING), fits)
     with requeueing(store, api):
         until(lambda: bool(api.patched))
-        until(lambda: len(api.patched) == 1)
     assert api.patched == ["fits"]
 
 
-def woken_web() -> tuple[SnapshotStore, RefusedPods]:
-    """A pod that passes as soon as its class is put into the store."""
+def woken_web() -> tuple[SnapshotStore, RefusedPods, Api]:
+    """With a refused pod that passes as soon as its class is put into the store."""
     store, refused = SnapshotStore(), RefusedPods(time.monotonic, keep_needs=True)
     store.replace_all([Node("n1", {"sandbox": "gvisor"})], [])
     refused.refuse(WEB)
-    return store, refused
+    return store, refused, Api()
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
@@ -220,8 +217,7 @@ def test_a_patch_is_tried_five_times_and_after_a_401_with_the_credentials_read_a
     status: int, times: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("extender.cluster.requeue.RETRY_SECONDS", 0.001)
-    api = Api()
-    store, refused = woken_web()
+    store, refused, api = woken_web()
     api.answers.extend([partial(refusal, status)] * times)
     with requeueing(store, api, refused):
         until(lambda: api.listed == 1)
@@ -239,10 +235,9 @@ def test_a_patch_is_tried_five_times_and_after_a_401_with_the_credentials_read_a
 def test_a_missing_right_is_told_though_the_pod_passes_before_the_second_try(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """kube-scheduler may try the pod again before the refusals are believed."""
+    """kube-scheduler may try the pod again while the patch is still retried."""
     monkeypatch.setattr("extender.cluster.requeue.RETRY_SECONDS", 0.001)
-    api = Api()
-    store, refused = woken_web()
+    store, refused, api = woken_web()
 
     def refuse_and_pass() -> Body:
         refused.admit(WEB)
@@ -259,8 +254,7 @@ def test_a_patch_that_is_not_tried_again_says_why(
     status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    api = Api()
-    store, refused = woken_web()
+    store, refused, api = woken_web()
     api.answers.append(partial(refusal, status))
     with requeueing(store, api, refused):
         store.replace_runtime_classes([GVISOR])
@@ -282,10 +276,6 @@ def test_a_thread_with_nothing_to_do_does_nothing() -> None:
         refused.refuse(WEB)
         for number in range(1, 4):
             store.replace_runtime_classes([replace(GVISOR, overhead={"cpu": str(number)})])
-            # Looked at 50 times a second: time enough to spin.
-            until(partial(_has_patched, api, number))
+            # The condition is checked 50 times a second, which leaves time to spin.
+            until(lambda: len(api.patched) == number)  # noqa: B023 (called at once)
     assert rounds[0] < 300
-
-
-def _has_patched(api: Api, times: int) -> bool:
-    return len(api.patched) == times

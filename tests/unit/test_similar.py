@@ -7,7 +7,7 @@ import pytest
 from extender.model.similar import did_you_mean
 from tests.cases_file import rows
 
-#: Beside kube-scheduler's calls; processor time, whatever else the machine does.
+#: Processor time, which other load does not change; kube-scheduler's calls wait meanwhile.
 SECONDS = 0.1
 
 

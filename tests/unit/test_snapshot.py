@@ -1,4 +1,4 @@
-"""What is worked out of a snapshot, by several threads at once and within bounds."""
+"""The cached verdicts of a snapshot: right for several threads at once, and bounded."""
 
 import sys
 import threading
@@ -54,7 +54,7 @@ def judged(runtime_class: RuntimeClass, shapes: tuple[Shape, ...], pod: Pod) -> 
 
 @pytest.mark.usefixtures("busy_switching")
 def test_threads_that_ask_at_once_all_get_the_right_verdicts() -> None:
-    """While some look their table up, others add theirs, and the shapes grow."""
+    """Some threads look up tables while others add tables and the shapes grow."""
     known = classes(300)
     tolerant = Pod(tolerations=(Toleration("t", "Exists"),))
     shapes = [Shapes(SHAPES[:10])]
@@ -79,7 +79,7 @@ def test_a_table_is_worked_out_once_and_shared() -> None:
     first = verdicts(shapes, one)
     verdicts(shapes, other)
     assert verdicts(shapes, one) is first
-    # A toleration of what no node has as a taint changes nothing.
+    # A toleration of a taint that no node has changes nothing.
     assert verdicts(shapes, one, Pod(tolerations=(Toleration("u", "Exists"),))) is first
 
 
@@ -95,10 +95,10 @@ def test_what_is_remembered_has_a_limit(limit: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_table_that_is_extended_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the tables of a growing cluster would be dropped again and again."""
+    """Otherwise the tables of a growing cluster would be dropped again and again."""
     shapes, (one, other) = Shapes(SHAPES[:1]), classes(2)
     verdicts(shapes, other)
-    # A reason a shape at the most, the unknown node's, and none for what passes.
+    # At most one reason a shape, one for the unknown node, and None for nodes that pass.
     monkeypatch.setattr(rules, "MAX_REASONS", 2 * (len(SHAPES) + 2))
     for count in range(1, len(SHAPES) + 1):
         shapes = Shapes(SHAPES[:count], shapes)

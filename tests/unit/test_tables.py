@@ -18,7 +18,7 @@ ROWS: Final = st.lists(st.lists(TEXT, min_size=3, max_size=3), min_size=1, max_s
 HEADERS: Final = ("FIRST", "SECOND", "THIRD")
 SGR: Final = re.compile(r"\x1b\[[0-9;]+m")
 
-#: A terminal, and what a service prints.
+#: Terminals of these widths.
 SCREENS: Final = st.builds(Screen, st.integers(40, 160))
 
 
@@ -78,7 +78,7 @@ def test_colours_are_shown_where_the_screen_has_them(colours: bool) -> None:
 
 
 def test_no_service_imports_what_wraps_tables() -> None:
-    """It takes 2.5 MB and 40 ms, which only the first wide answer to a person costs a service."""
+    """The import takes 2.5 MB and 40 ms, which a service pays at its first wide answer only."""
     code = (
         "import sys; from extender.cli.commands import COMMANDS;"
         "[COMMANDS[each].load() for each in ('serve', 'webhook')]; print('rich' in sys.modules)"

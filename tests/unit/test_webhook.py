@@ -27,8 +27,8 @@ KATA: dict[str, Any] = {
     },
 }
 
-#: A pod may be 1.5 MB in etcd; an answer is awaited for seconds, by default ten. What is measured
-#: is processor time, whatever else the machine is doing.
+#: etcd takes pods of 1.5 MB, and kube-apiserver waits for an answer for ten seconds by default.
+#: Processor time is measured, which other load does not change.
 LARGE = 1_500_000
 SECONDS = 1.0
 
@@ -175,7 +175,7 @@ def test_a_class_is_asked_for_once_before_it_is_not_found() -> None:
 def test_a_missing_class_is_refused_by_its_name(
     path: str, name: str, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The author of the pod is told, and not the log."""
+    """The pod's author learns of it; nothing is logged."""
     response = Webhook(KATA).ask(path, kata_pod(runtimeClassName=name))
     assert not caplog.records
     assert (response.allowed, response.message) == (False, text)
