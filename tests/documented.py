@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.processes import ROOT, SAMPLES, called, ready, run
+from tests.processes import NOWHERE, ROOT, SAMPLES, called, ready, run
 
 TRANSCRIPTS: Final = ROOT / "tests" / "transcripts"
 
@@ -39,8 +39,7 @@ _SERVICES: Final = {SERVE: ("serve", "pods"), "http://127.0.0.1:8443": ("webhook
 _TERMINAL: Final = {
     "COLUMNS": "100",
     "RUNTIMECLASS_EXTENDER_PURE_PYTHON": "",
-    "HOME": "/nonexistent",
-    "KUBECONFIG": "",
+    **NOWHERE,
 }
 
 

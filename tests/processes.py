@@ -25,6 +25,8 @@ _COMMAND_SECONDS = 60
 _PORTS = range(15_000, 32_000)
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "scheduler-config" / "samples"
+#: The environment of a machine that knows no cluster.
+NOWHERE = {"HOME": "/nonexistent", "KUBECONFIG": ""}
 
 _LISTENING = re.compile(r'listening on (https?://[^\s"]+)')
 

@@ -62,6 +62,6 @@ def build(folder: Path) -> list[Json]:
 
 
 def the(kind: str, objects: list[Json]) -> Json:
-    """The only one of a kind."""
+    """The only object of a kind."""
     (found,) = (each for each in objects if each["kind"] == kind)
     return found

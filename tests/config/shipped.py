@@ -10,7 +10,7 @@ from tests.processes import ROOT
 
 FOLDER: Final = ROOT / "scheduler-config"
 
-#: Made from the chart: a file a way.
+#: Made from the chart, one file for each way to install.
 INSTALL: Final = ROOT / "install"
 
 Json = dict[str, Any]
@@ -21,33 +21,26 @@ IMAGE: Final = "registry.example.com/runtimeclass-extender"
 
 
 def yaml_files() -> list[Path]:
-    """All but the samples, and what no API server of its own takes."""
+    """All but the samples and the file whose kinds no API server has by itself."""
     found = (*FOLDER.rglob("*.yaml"), *INSTALL.glob("*.yaml"))
-    left_out = {INSTALL / "monitoring.yaml"}
-    return sorted(
-        file for file in found if file not in left_out and FOLDER / "samples" not in file.parents
-    )
+    other, samples = INSTALL / "monitoring.yaml", FOLDER / "samples"
+    return sorted(file for file in found if file != other and samples not in file.parents)
 
 
 def documents(file: Path) -> list[Any]:
     return [each for each in yaml.safe_load_all(file.read_text()) if each is not None]
 
 
-def every_document() -> Iterator[tuple[Path, Any]]:
-    for file in yaml_files():
-        for document in documents(file):
-            yield file, document
-
-
 def every_object() -> Iterator[tuple[Path, Json]]:
     """All documents that have an apiVersion and a kind."""
-    for file, document in every_document():
-        if isinstance(document, dict):
-            yield file, document
+    for file in yaml_files():
+        for document in documents(file):
+            if isinstance(document, dict):
+                yield file, document
 
 
 def objects(kind: str, *, within: str = "") -> list[tuple[Path, Json]]:
-    """The objects of a kind with their files, of those whose name has that part."""
+    """The objects of a kind with their files; within: a part of the file's name."""
     return [
         (file, document)
         for file, document in every_object()
@@ -56,7 +49,7 @@ def objects(kind: str, *, within: str = "") -> list[tuple[Path, Json]]:
 
 
 def the_object(kind: str, path: str) -> Json:
-    """The only one of a kind in a file of scheduler-config/, or of the repository."""
+    """The only object of a kind in a file of scheduler-config/, or of the repository."""
     file = FOLDER / path if (FOLDER / path).is_file() else ROOT / path
     (document,) = (each for each in documents(file) if each["kind"] == kind)
     found: Json = document
@@ -64,7 +57,7 @@ def the_object(kind: str, path: str) -> Json:
 
 
 def scheduler_configurations() -> list[Path]:
-    """Those of kube-scheduler."""
+    """The files for kube-scheduler; Cluster Autoscaler wants the opposite of some advice."""
     found = [file for file, _ in objects("KubeSchedulerConfiguration")]
     return [file for file in found if file.parent.name != "cluster-autoscaler"]
 
@@ -75,7 +68,7 @@ def name_of(file: Path) -> str:
 
 
 def pod_specs() -> list[tuple[str, Json]]:
-    """The pods that any of the files makes, named by file."""
+    """(file, spec) of each pod that the files make."""
     return [(name_of(file), pod["spec"]) for file, pod in objects("Pod")] + [
         (name_of(file), each["spec"]["template"]["spec"]) for file, each in objects("Deployment")
     ]

@@ -1,4 +1,4 @@
-"""The chart: what its switches bring, and that what is made from it is what is committed."""
+"""The chart: what its switches bring, and that the committed files are made from it."""
 
 import base64
 import re
@@ -25,8 +25,6 @@ pytestmark = needs_helm
 __all__ = ["schemas_read_once"]
 
 _ALL: Final = pytest.mark.parametrize("values", RELEASES.values(), ids=RELEASES)
-
-_OTHER_GROUPS: Final = ("cert-manager.io/", "monitoring.coreos.com/")
 
 
 def test_what_is_made_from_the_chart_is_what_is_committed_byte_for_byte() -> None:
@@ -58,7 +56,7 @@ def test_every_object_fits_the_schema_of_each_supported_version(values: tuple[st
         assert metadata["labels"]["app.kubernetes.io/managed-by"] == "Helm"
         assert metadata.get("namespace", "release") in ("release", "kube-system")
         for version in VERSIONS:
-            if each["apiVersion"].startswith(_OTHER_GROUPS):
+            if each["apiVersion"].startswith(("cert-manager.io/", "monitoring.coreos.com/")):
                 continue
             if each["kind"].startswith("MutatingAdmission") and version < "1.36":
                 continue
@@ -103,10 +101,8 @@ def test_two_replicas_never_share_a_node_where_there_is_another() -> None:
     for spec in _pods(objects_of_chart(*RELEASES["all in one namespace"])):
         node, zone = spec["topologySpreadConstraints"]
         # Anti-affinity would leave one Pending on a single node, and an upgrade on two.
-        assert (node["topologyKey"], node["whenUnsatisfiable"]) == (
-            "kubernetes.io/hostname",
-            "DoNotSchedule",
-        )
+        assert node["topologyKey"] == "kubernetes.io/hostname"
+        assert node["whenUnsatisfiable"] == "DoNotSchedule"
         assert node["matchLabelKeys"] == ["pod-template-hash"]
         assert node["nodeTaintsPolicy"] == "Honor"
         assert zone["whenUnsatisfiable"] == "ScheduleAnyway"
@@ -123,9 +119,8 @@ def test_the_webhook_and_who_asks_it_agree(values: tuple[str, ...]) -> None:
     names = {each["metadata"]["name"] for each in configurations}
     assert ("--default-class" in flags) is ("zzz-runtimeclass-extender-default-class" in names)
     assert ("--merge=tolerations" in flags) is ("plugin=instead" in values)
-    read = {
-        resource for rule in the("ClusterRole", objects)["rules"] for resource in rule["resources"]
-    }
+    rules = the("ClusterRole", objects)["rules"]
+    read = {resource for rule in rules for resource in rule["resources"]}
     assert ("nodes" in read) is ("--fit" in flags or "--warn-impact" in flags)
     assert ("pods" in read) is ("--warn-impact" in flags)
     assert ("namespaces" in read) is ("--fit" in flags or "--default-class" in flags)
@@ -166,7 +161,7 @@ def test_the_second_scheduler_holds_its_lease_and_only_its_pods_are_marked(
     for policy in policies:
         binding = the("MutatingAdmissionPolicyBinding", objects)
         assert binding["spec"]["policyName"] == policy["metadata"]["name"]
-        # Another name than the policy for all has, which may be there too.
+        # The policy for all pods, which may be there too, has another name.
         assert policy["metadata"]["name"] != everybody["metadata"]["name"]
         *conditions, last = policy["spec"]["matchConditions"]
         assert conditions == everybody["spec"]["matchConditions"]

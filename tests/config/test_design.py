@@ -17,7 +17,7 @@ from tests.unit.test_pages import service_of
 EXTENDER: Final = ROOT / "extender"
 DESIGN: Final = (ROOT / "docs" / "design.md").read_text()
 
-#: Of a request that is like an earlier one, without the connection.
+#: For a request that is like an earlier one, without the modules of the connection.
 MOST_MODULES: Final = 12
 
 
@@ -47,7 +47,7 @@ def test_the_walk_of_a_filter_request_has_the_modules_that_it_crosses() -> None:
     client = Client(create_app(service_of(nodes, [kata])))
     pod = {"metadata": {"name": "p"}, "spec": {"runtimeClassName": "kata"}}
     body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": ["a", "b"]}, separators=(",", ":"))
-    # Makes all that a process makes once.
+    # The first request makes all that a process makes once.
     client.post("/filter", body.replace('"runtimeClassName":"kata"', ""))
     assert crossed(client, body) == named
     assert len(crossed(client, body)) <= MOST_MODULES

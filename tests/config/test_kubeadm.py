@@ -1,17 +1,15 @@
 """kubeadm's patches, applied to the manifests that kubeadm v1.36 writes."""
 
-from typing import Any, Final
+from typing import Any
 
 from tests.cases_file import tables
 from tests.config.shipped import FOLDER, Json, documents
 from tests.json_patch import apply
 
-_PATCHES: Final = FOLDER / "control-plane" / "kubeadm"
-
 
 def _patched(manifest: str, patch: str) -> tuple[Json, Any]:
     """The pod and its container."""
-    (operations,) = documents(_PATCHES / patch)
+    (operations,) = documents(FOLDER / "control-plane" / "kubeadm" / patch)
     pod: Json = apply(tables("kubeadm")[manifest], operations)
     (container,) = pod["spec"]["containers"]
     return pod, container

@@ -29,7 +29,7 @@ def test_each_supported_version_of_kubernetes_can_be_built_and_has_a_row() -> No
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_staging_modules_are_those_of_the_version(version: str) -> None:
-    """One of another version compiles, as a rule, and behaves as no released program does."""
+    """A staging module of another version mostly compiles, but no release behaves like that."""
     file = FOLDER / version / "go.mod"
     release = _required(file, "k8s.io/kubernetes")
     assert release.startswith(f"v{version}.")

@@ -14,7 +14,7 @@ _FILES: Final = [file for file in yaml_files() if file.name == "kustomization.ya
 
 @pytest.mark.parametrize("file", _FILES, ids=name_of)
 def test_every_yaml_beside_a_kustomization_is_named_in_it(file: Path) -> None:
-    """Else it is shipped and never applied."""
+    """Otherwise it is shipped and never applied."""
     text = file.read_text()
     for sibling in file.parent.glob("*.yaml"):
         assert sibling == file or sibling.name in text

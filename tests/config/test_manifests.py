@@ -22,7 +22,6 @@ NO_OBJECTS: Final = {
     ("v1", "Config"),
 }
 
-
 _OBJECTS: Final = [
     pytest.param(document, id=f"{name_of(file)} {document['kind']} {index}")
     for index, (file, document) in enumerate(every_object())
@@ -34,7 +33,7 @@ _OBJECTS: Final = [
 
 @pytest.fixture(autouse=True, scope="module")
 def schemas_read_once() -> Iterator[None]:
-    """Each validation reads the definitions of its version, some megabytes, anew."""
+    """Otherwise each validation reads the definitions of its version again, some megabytes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(utils, "schema_contents", cache(utils.schema_contents))
         yield

@@ -43,7 +43,7 @@ def read(name: str) -> Any:
 
 
 def expressions() -> dict[str, str]:
-    """By alert."""
+    """alert → its expression."""
     groups = read("rules.yaml")["groups"]
     return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
 

@@ -34,17 +34,12 @@ _HELM: Final = re.compile(r"^helm (?:upgrade|install)(?:.*\\\n)*.*", re.MULTILIN
     ],
 )
 def test_the_values_of_a_page_are_those_of_the_chart(command: str) -> None:
-    """And their release is named as the certificates and the one-file installs have it."""
+    """And their namespace is that of the certificates and the one-file installs."""
     words = shlex.split(command.replace("\\\n", " "))
     values = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
     flags = [word for word in words if word.startswith("--")]
-    assert set(flags) <= {
-        "--install",
-        "--namespace",
-        "--create-namespace",
-        "--set",
-        "--reuse-values",
-    }
+    known = {"--install", "--namespace", "--create-namespace", "--set", "--reuse-values"}
+    assert set(flags) <= known
     if "--reuse-values" in flags:
         values.append("webhook.enabled=true")
     printed = text(*values)
@@ -55,9 +50,8 @@ def test_the_values_of_a_page_are_those_of_the_chart(command: str) -> None:
 
 
 def test_the_image_of_a_file_is_replaced_by_the_command_of_the_page() -> None:
-    (old, new), *_ = re.findall(
-        r"sed 's\|(\S+)\|(\S+)\|' install/", (FOLDER / "README.md").read_text()
-    )
+    readme = (FOLDER / "README.md").read_text()
+    (old, new), *_ = re.findall(r"sed 's\|(\S+)\|(\S+)\|' install/", readme)
     for file in INSTALL.glob("*.yaml"):
         assert IMAGE not in file.read_text().replace(old, new)
 
@@ -103,9 +97,8 @@ def test_the_search_for_unmerged_pods_finds_those_with_a_selector_of_their_own_t
 
 
 def test_the_port_that_is_forwarded_to_the_pages_is_one_of_the_pod() -> None:
-    forwarded = re.findall(
-        r"kubectl -n (\S+) port-forward (\w+)/(\S+?)(?:-NODE)? (\d+)", page("pages")
-    )
+    command = r"kubectl -n (\S+) port-forward (\w+)/(\S+?)(?:-NODE)? (\d+)"
+    forwarded = re.findall(command, page("pages"))
     assert len(forwarded) == 3
     for namespace, kind, name, port in forwarded:
         (document,) = (

@@ -83,10 +83,8 @@ def test_whoever_may_patch_pods_is_held_to_one_annotation(path: str, user: str) 
     others = [the_object("ValidatingAdmissionPolicy", each)["spec"] for each in _GUARDS]
     assert all(each["validations"] == policy["spec"]["validations"] for each in others)
     binding = the_object("ValidatingAdmissionPolicyBinding", path)
-    assert binding["spec"] == {
-        "policyName": policy["metadata"]["name"],
-        "validationActions": ["Deny"],
-    }
+    expected = {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
+    assert binding["spec"] == expected
 
 
 def test_two_replicas_have_a_disruption_budget_and_are_spread() -> None:
@@ -100,16 +98,14 @@ def test_two_replicas_have_a_disruption_budget_and_are_spread() -> None:
         assert budget["minAvailable"] == 1
         assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
         labels = spec["template"]["metadata"]["labels"]
-        selectors = [spec["selector"], budget["selector"]]
-        selectors += [
-            each["labelSelector"] for each in spec["template"]["spec"]["topologySpreadConstraints"]
-        ]
+        spread = spec["template"]["spec"]["topologySpreadConstraints"]
+        selectors = [spec["selector"], budget["selector"], *(e["labelSelector"] for e in spread)]
         for selector in selectors:
             assert selector["matchLabels"].items() <= labels.items()
 
 
 def test_a_server_needs_no_folder_it_could_write_to_but_shared_memory() -> None:
-    """The root is read-only; gunicorn's sign of life is the only file that is open for writing."""
+    """The root is read-only; gunicorn's heartbeat is the only file that is open for writing."""
     manifests = "--manifests=scheduler-config/samples/cluster"
     with running("serve", "--bind=127.0.0.1:0", manifests) as server:
         server.wait_for_line("serving")

@@ -115,9 +115,8 @@ def test_openshift_gives_the_shipped_service_account_the_right_to_the_scc() -> N
     deployment = the_object("Deployment", "install/second-scheduler.yaml")
     namespace = deployment["metadata"]["namespace"]
     account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
-    assert binding["subjects"] == [
-        {"kind": "ServiceAccount", "name": account, "namespace": namespace}
-    ]
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    assert binding["subjects"] == [subject]
     assert {role["metadata"]["namespace"], binding["metadata"]["namespace"]} == {namespace}
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert role["rules"][0]["resourceNames"] == ["nonroot-v2"]

@@ -43,11 +43,10 @@ def test_a_policy_fails_closed_and_each_binding_is_its_own(folder: str) -> None:
 
 @pytest.mark.parametrize("folder", [*_JUDGING, "default-class"])
 def test_the_cluster_s_own_namespaces_are_left_out_by_the_policy_itself(folder: str) -> None:
-    """By no binding, of which somebody may make another."""
+    """No binding does it: somebody may make another binding."""
     policy, bindings = policy_of(folder)
     (left_out,) = policy["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
     assert left_out["operator"] == "NotIn"
     assert frozenset(left_out["values"]) == EXEMPT_NAMESPACES
-    assert not any(
-        "namespaceSelector" in each["spec"].get("matchResources", {}) for each in bindings
-    )
+    resources = [each["spec"].get("matchResources", {}) for each in bindings]
+    assert not any("namespaceSelector" in each for each in resources)

@@ -16,9 +16,7 @@ from tests.cases_file import cases
 from tests.processes import ROOT
 
 _TEXT: Final = WORKFLOW.read_text()
-
 _JOBS: Final[dict[str, Any]] = yaml.safe_load(_TEXT)["jobs"]
-
 _STEPS: Final = [step for job in _JOBS.values() for step in job["steps"]]
 
 
@@ -44,11 +42,7 @@ def test_every_action_is_pinned_to_a_commit_beside_the_version_it_is() -> None:
 
 def test_only_what_signs_and_publishes_may_write_and_none_of_it_runs_code_of_the_project() -> None:
     assert yaml.safe_load(_TEXT)["permissions"] == {}
-    writing = {
-        name
-        for name, job in _JOBS.items()
-        if any(value == "write" for value in job["permissions"].values())
-    }
+    writing = {name for name, job in _JOBS.items() if "write" in job["permissions"].values()}
     assert writing == {"sign", "push", "release", "publish"}
     for name in writing:
         steps = _JOBS[name]["steps"]

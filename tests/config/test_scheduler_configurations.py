@@ -78,15 +78,11 @@ def test_plain_http_stays_on_loopback_and_tls_checks_whom_it_talks_to(file: Path
 
 def test_that_of_cluster_autoscaler_asks_with_whole_nodes_and_never_stops_scaling() -> None:
     file = FOLDER / "remote" / "cluster-autoscaler" / "scheduler-config.yaml"
-    document = yaml.safe_load(file.read_text())
-    (extender,) = document["extenders"]
+    document, extender = _load(file)
     assert (document["kind"], extender["nodeCacheCapable"]) == ("KubeSchedulerConfiguration", False)
-    assert {key: value for key, value in extender.items() if key.endswith("Verb")} == {
-        "filterVerb": "filter"
-    }
+    verbs = {key: value for key, value in extender.items() if key.endswith("Verb")}
+    assert verbs == {"filterVerb": "filter"}
     assert extender["ignorable"] is True
-    (scheduler,) = yaml.safe_load(
-        (FOLDER / "remote" / "kube-scheduler" / "beside-plugin.yaml").read_text()
-    )["extenders"]
+    _, scheduler = _load(FOLDER / "remote" / "kube-scheduler" / "beside-plugin.yaml")
     for same in ("urlPrefix", "enableHTTPS", "tlsConfig", "httpTimeout"):
         assert extender[same] == scheduler[same]

@@ -14,7 +14,6 @@ from tests.processes import ROOT
 
 Right = tuple[str, str, str]
 
-
 #: The service's own role, the same in each way to run it.
 _OF_THE_SERVICE: Final = (
     "runtimeclass-extender-control-plane",

@@ -59,7 +59,7 @@ def test_the_conditions_are_those_that_no_pod_slips_through() -> None:
 
 
 def test_pods_without_a_class_depend_on_the_webhook_only_where_a_namespace_asks_for_it() -> None:
-    """Else networking and certificates could not start without it, nor it without them."""
+    """Otherwise networking and certificates could not start without it, nor it without them."""
     webhook = _webhook("MutatingWebhookConfiguration", "zzz-runtimeclass-extender-default-class")
     asked, _ = webhook["namespaceSelector"]["matchExpressions"]
     label = "runtimeclass-extender/default-class"

@@ -15,7 +15,7 @@ from tests.processes import ROOT
 #: Where `make axe` puts it.
 _AXE: Final = ROOT / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 
-#: Seconds in which a page has to show what is waited for; it refreshes every five.
+#: Seconds that a page may take to show the expected text; it refreshes every five.
 PATIENCE = 30.0
 
 
@@ -53,7 +53,7 @@ def complaints(chrome: Chrome) -> list[str]:
 
 
 def hosts_asked(chrome: Chrome) -> set[str]:
-    """Every host that a request was sent to since this was last asked."""
+    """The hosts of all requests since the last call."""
     events: list[dict[str, Any]] = [
         json.loads(entry["message"])["message"] for entry in _log(chrome, "performance")
     ]
@@ -66,7 +66,7 @@ def hosts_asked(chrome: Chrome) -> set[str]:
 
 
 def faults(chrome: Chrome) -> list[str]:
-    """The faults that axe-core finds in the page, however small: its rule, and where."""
+    """All faults that axe-core finds in the page: the rule and the element."""
     if not _AXE.exists():
         pytest.skip("axe-core is not there: make axe")
     script(chrome, _AXE.read_text())
@@ -75,5 +75,5 @@ def faults(chrome: Chrome) -> list[str]:
 
 
 def script(chrome: Chrome, text: str, *arguments: object) -> Any:
-    """What a script answers that the page runs."""
+    """The result of a script that the page runs."""
     return chrome.execute_script(text, *arguments)

@@ -1,4 +1,4 @@
-"""What the tests of commands and services over a cluster share."""
+"""Fixtures for the tests of commands and services over a cluster."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -23,12 +23,12 @@ def chrome() -> Iterator[Chrome]:
 
 
 def shows(chrome: Chrome, text: str) -> bool:
-    # Found and read in one step: between two the browser may go to another page.
+    # One step finds and reads the text: between two steps the browser may load another page.
     return text in str(script(chrome, "return document.body?.innerText ?? ''"))
 
 
 def filtered(chrome: Chrome) -> object:
-    """How the page is shown; in one step, too."""
+    """The CSS filter of the page, read in one step, too."""
     return script(chrome, "return getComputedStyle(document.querySelector('main')).filter")
 
 
@@ -58,7 +58,7 @@ def test_a_cell_opens_its_reasons_by_the_keyboard(chrome: Chrome, sample: Server
 
 
 def stops(chrome: Chrome) -> Iterator[WebElement]:
-    """Where the tabulator key leads from the start of the page, until it leaves it."""
+    """The elements that the Tab key reaches, from the start of the page to its end."""
     body = chrome.find_element(By.TAG_NAME, "body")
     at = body
     while True:
@@ -138,10 +138,8 @@ def test_it_follows_the_cluster_without_a_reload(chrome: Chrome, tmp_path: Path)
             "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: new}\nhandler: runc\n"
         )
         wait_for(chrome, "6 RuntimeClasses, 13 nodes")
-        state = script(
-            chrome, "return [window.opened, document.activeElement.textContent, scrollY]"
-        )
-        assert state == [True, "gvisor", place]
+        facts = "return [window.opened, document.activeElement.textContent, scrollY]"
+        assert script(chrome, facts) == [True, "gvisor", place]
         assert complaints(chrome) == []
 
 
@@ -149,10 +147,10 @@ def test_a_service_that_has_gone_is_said(chrome: Chrome) -> None:
     with serving(SAMPLES / "cluster") as server:
         chrome.get(f"{server.url}/")
     wait_for(chrome, "This page is no longer up to date")
-    complaints(chrome)  # the browser's own, of the connections that failed
+    complaints(chrome)  # drops the browser's complaints about failed connections
 
 
-#: The page of an error too.
+#: With the page of an error.
 ALL_PATHS = [*PATHS, "/explain", "/nodes/kata-33"]
 
 

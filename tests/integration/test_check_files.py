@@ -13,7 +13,7 @@ import pytest
 import xmlschema
 import yaml
 
-from tests.fakes.apiserver import NAMESPACES, FakeApiServer, Fault, filled, kubeconfig
+from tests.fakes.apiserver import NAMESPACES, FakeApiServer, Fault, filled
 from tests.processes import ROOT, called, run
 
 WORKLOADS: Final = ROOT / "tests" / "workloads"
@@ -31,9 +31,8 @@ def findings(*words: str, code: int, stdin: str | None = None) -> list[dict[str,
 
 
 def test_sarif_is_valid_and_says_what_json_says() -> None:
-    schema = json.loads(
-        Path(os.environ.get("SARIF_SCHEMA", SCHEMAS / "sarif-2.1.0-part.json")).read_text()
-    )
+    file = Path(os.environ.get("SARIF_SCHEMA", SCHEMAS / "sarif-2.1.0-part.json"))
+    schema = json.loads(file.read_text())
     stdin = (FOLDER / "checkout.yaml").read_text()
     words = ("-f", str(FOLDER), "-f", "-", *CLUSTER)
     result = run("check", *words, "-o", "sarif", stdin=stdin)
@@ -74,14 +73,13 @@ def test_junit_is_valid_and_has_a_test_for_each_object(tmp_path: Path) -> None:
     assert sum(int(suite["@tests"]) for suite in suites) == len(cases) == 30
 
 
-def test_without_the_right_to_list_namespaces_what_they_allow_is_left_out(tmp_path: Path) -> None:
-    with FakeApiServer() as server:
-        for file in (WORKLOADS / "cluster").iterdir():
-            filled(server, yaml.safe_load_all(file.read_text()))
-        server.faults[NAMESPACES].append(Fault(status=403))
-        (tmp_path / "kubeconfig").write_text(kubeconfig(server.url))
-        flags = ("--kubeconfig", str(tmp_path / "kubeconfig"))
-        result = run("check", "-f", str(FOLDER / "ledger.yaml"), *flags)
+def test_without_the_right_to_list_namespaces_what_they_allow_is_left_out(
+    cluster: FakeApiServer, config: str
+) -> None:
+    for file in (WORKLOADS / "cluster").iterdir():
+        filled(cluster, yaml.safe_load_all(file.read_text()))
+    cluster.faults[NAMESPACES].append(Fault(status=403))
+    result = run("check", "-f", str(FOLDER / "ledger.yaml"), "--kubeconfig", config)
     assert result.returncode == 0
     assert "left out what namespaces allow" in result.stderr
 

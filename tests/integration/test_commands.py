@@ -11,38 +11,35 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import yaml
 
 from tests.certificates import Authority
-from tests.config.shipped import FOLDER, SCHEDULER_CONFIGURATION, documents, yaml_files
+from tests.config.shipped import name_of, scheduler_configurations
 from tests.fakes.apiserver import (
     NODES,
+    PODS,
     RUNTIME_CLASSES,
     FakeApiServer,
     Fault,
     kubeconfig,
     node,
+    pod,
     runtime_class,
 )
-from tests.processes import ROOT, SAMPLES, called, run, running, serving
+from tests.processes import NOWHERE, ROOT, SAMPLES, called, run, running, serving
 from tests.terminals import on_a_terminal
 
 CLUSTER: Final = ("--manifests", str(SAMPLES / "cluster"))
-PODS: Final = ("--manifests", str(SAMPLES / "pods"))
-FIXTURES: Final = ROOT / "tests" / "checks"
-
-#: No cluster is anywhere to be found.
-NOWHERE: Final = {"HOME": "/nonexistent", "KUBECONFIG": ""}
 
 
 def test_a_cluster_without_any_object_was_not_checked(tmp_path: Path) -> None:
     with FakeApiServer() as server:
         (tmp_path / "kubeconfig").write_text(kubeconfig(server.url))
         pods = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": []}
-        server.scripts["/api/v1/pods"] = deque([{"json": pods}])
+        server.scripts[PODS] = deque([{"json": pods}])
         result = run("check", "--kubeconfig", str(tmp_path / "kubeconfig"))
     assert (result.returncode, result.stdout) == (2, "")
     assert "nothing was checked" in result.stderr
@@ -60,7 +57,7 @@ def test_a_pipe_of_a_shell_is_read_as_a_file_is() -> None:
 
 
 def test_a_named_pipe_where_a_file_must_stand_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
-    """Whatever flag names it."""
+    """Whichever flag names it."""
     pipe = tmp_path / "pipe.yaml"
     os.mkfifo(pipe)
     tls = ["serve", *CLUSTER, "--tls-cert-file", str(pipe), "--tls-private-key-file", str(pipe)]
@@ -93,7 +90,7 @@ def test_colour_only_on_a_terminal_that_wants_it() -> None:
     arguments = ("nodes", "kata", *CLUSTER)
 
     def colours(**env: str) -> list[str]:
-        # Not what erases the line of progress, which a busy machine shows.
+        # Not the codes that erase the line of progress, which a busy machine shows.
         return re.findall(r"\x1b\[[0-9;]*m", on_a_terminal(*arguments, **env)[1])
 
     assert "\x1b[32m" in colours()
@@ -103,7 +100,7 @@ def test_colour_only_on_a_terminal_that_wants_it() -> None:
 
 @pytest.mark.parametrize("columns", [80, 100, 200])
 def test_tables_fit_the_terminal(columns: int) -> None:
-    arguments = ("explain", "default/kata", *CLUSTER, *PODS)
+    arguments = ("explain", "default/kata", *CLUSTER, "--manifests", str(SAMPLES / "pods"))
     _, text = on_a_terminal(*arguments, COLUMNS=str(columns), NO_COLOR="1")
     copied = [line for line in text.splitlines() if line.startswith("  {")]
     assert len(copied) == 1
@@ -151,50 +148,26 @@ def test_a_cluster_that_cannot_be_read_is_told_in_one_line(
     assert cluster.url in result.stderr
 
 
-def pod_document(name: str, runtime_class_name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "ns", "uid": name},
-        "spec": {"runtimeClassName": runtime_class_name},
-    }
-
-
 def test_a_pod_misspelt_is_told_its_neighbour_where_pods_may_be_listed(
     cluster: FakeApiServer, config: str
 ) -> None:
-    path, told = "/api/v1/pods", "runtimeclass-extender explain: Pod ns/wbe not found"
-    cluster.put(path, {**pod_document("web", "kata"), "status": {"phase": "Pending"}})
-    said = run("explain", "ns/wbe", "--kubeconfig", config).stderr
-    assert said == f'{told}; did you mean "ns/web"?\n'
-    cluster.faults[path].append(Fault(status=403))
-    assert run("explain", "ns/wbe", "--kubeconfig", config).stderr == f"{told}\n"
+    told = "runtimeclass-extender explain: Pod default/wbe not found"
+    cluster.put(PODS, pod("web", "kata"))
+    said = run("explain", "default/wbe", "--kubeconfig", config).stderr
+    assert said == f'{told}; did you mean "default/web"?\n'
+    cluster.faults[PODS].append(Fault(status=403))
+    assert run("explain", "default/wbe", "--kubeconfig", config).stderr == f"{told}\n"
 
 
 # Scheduler configurations
 
 
-def shipped_configurations() -> list[Any]:
-    """Those for kube-scheduler: Cluster Autoscaler wants the opposite of some advice."""
-    return [
-        pytest.param(file, id=str(file.relative_to(FOLDER)))
-        for file in yaml_files()
-        if file.parent.name != "cluster-autoscaler"
-        and any(
-            isinstance(each, dict) and each.get("apiVersion") == SCHEDULER_CONFIGURATION
-            for each in documents(file)
-        )
-    ]
-
-
-@pytest.mark.parametrize("file", shipped_configurations())
+@pytest.mark.parametrize("file", scheduler_configurations(), ids=name_of)
 @pytest.mark.parametrize("version", ["1.30", "1.36"])
 def test_the_shipped_configurations_have_no_findings(file: Path, version: str) -> None:
     flags = ["--no-admission-plugin"] if "instead-of" in str(file) else []
-    result = run(
-        *("check", "--scheduler-config", str(file), "--kubernetes-version", version, *flags),
-        env=NOWHERE,
-    )
+    words = ("check", "--scheduler-config", str(file), "--kubernetes-version", version, *flags)
+    result = run(*words, env=NOWHERE)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("no findings in ")
 
@@ -212,18 +185,15 @@ def test_the_configuration_of_the_readme_has_no_findings(tmp_path: Path) -> None
 
 def probed(tmp_path: Path, url: str, **fields: object) -> dict[str, str]:
     """The finding about reachability, if any."""
-    document = yaml.safe_load((FIXTURES / "sound.scheduler-config.yaml").read_text())
-    document["extenders"][0] = {
-        key: value
-        for key, value in document["extenders"][0].items()
-        if key not in ("enableHTTPS", "tlsConfig")
-    }
-    document["extenders"][0].update({"urlPrefix": url, **fields})
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
-    result = run(
-        *("check", "--scheduler-config", str(tmp_path / "config.yaml"), "--probe", "-o", "json"),
-        env=NOWHERE,
-    )
+    document = yaml.safe_load((ROOT / "tests/checks/sound.scheduler-config.yaml").read_text())
+    (extender,) = document["extenders"]
+    for key in ("enableHTTPS", "tlsConfig"):
+        extender.pop(key, None)
+    extender |= {"urlPrefix": url, **fields}
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(document))
+    words = ("check", "--scheduler-config", str(file), "--probe", "-o", "json")
+    result = run(*words, env=NOWHERE)
     assert result.returncode in (0, 1), result.stderr
     findings = json.loads(result.stdout)["findings"]
     return next((each for each in findings if each["check"] == "unreachable"), {})
@@ -247,6 +217,7 @@ def test_tls_of_the_configuration_is_used(tmp_path: Path) -> None:
     }
     words = [str(word) for flag in flags.items() for word in flag]
     certificate = {"certFile": str(client.cert), "keyFile": str(client.key)}
+    ca = str(authority.cert)
     inline = {
         f"{name}Data": base64.b64encode(file.read_bytes()).decode()
         for name, file in (("ca", authority.cert), ("cert", client.cert), ("key", client.key))
@@ -257,15 +228,13 @@ def test_tls_of_the_configuration_is_used(tmp_path: Path) -> None:
             found = probed(tmp_path, server.url, enableHTTPS=True, tlsConfig=tls)
             return found.get("what", "")
 
-        assert said(caFile=str(authority.cert), **certificate) == ""
+        assert said(caFile=ca, **certificate) == ""
         assert said(**inline) == ""
-        assert said(caFile=str(authority.cert), serverName="localhost", **certificate) == ""
+        assert said(caFile=ca, serverName="localhost", **certificate) == ""
         assert said(**certificate) == ""  # without a CA kube-scheduler trusts anybody
         assert "verify failed" in said(caFile=str(stranger.cert), **certificate)
-        assert "verify failed" in said(
-            caFile=str(authority.cert), serverName="elsewhere", **certificate
-        )
-        assert said(caFile=str(authority.cert))  # no client certificate
+        assert "verify failed" in said(caFile=ca, serverName="elsewhere", **certificate)
+        assert said(caFile=ca)  # no client certificate
         assert "tlsConfig" in said(caFile="/none", **certificate)
         assert "tlsConfig" in said(caData="?", **certificate)
 

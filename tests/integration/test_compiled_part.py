@@ -27,7 +27,7 @@ from extender.model import names
 assert not names.IS_COMPILED
 """
 
-#: Loads the library in the place of the one that is installed, before anything imports that.
+#: Loads this library in place of the installed one, before anything imports that one.
 _SANITIZED: Final = """
 import importlib.util, sys
 spec = importlib.util.spec_from_file_location("extender.model._names", {library!r})
@@ -40,7 +40,7 @@ extender.model._names = sys.modules[spec.name]
 
 
 def _pass(folder: Path, plugin: str, *words: str, **environment: str) -> None:
-    """Run tests in a process of their own that begins with this code; none is skipped."""
+    """Runs tests in a process of their own that begins with this code; no test is skipped."""
     (folder / "beginning.py").write_text(plugin)
     options = ("-q", "-p", "beginning", "-p", "no:cacheprovider", *words)
     env = {
@@ -60,7 +60,7 @@ def _pass(folder: Path, plugin: str, *words: str, **environment: str) -> None:
     bool(os.environ.get("RUNTIMECLASS_EXTENDER_PURE_PYTHON")), reason="it is switched off"
 )
 def test_the_compiled_part_is_in_use_where_there_is_a_compiler() -> None:
-    """It is optional: a build that fails says nothing, and every answer takes longer."""
+    """The compiled part is optional: a failed build says nothing, but every answer takes longer."""
     assert names.IS_COMPILED
 
 
@@ -71,7 +71,7 @@ def test_where_it_cannot_be_loaded_the_answers_are_the_same(tmp_path: Path) -> N
 
 
 def _sanitizer() -> str:
-    """The library that has to be loaded first; empty where the compiler has none."""
+    """The sanitizer's library, which must be loaded first; "" if the compiler has none."""
     if not shutil.which(_COMPILER[0]):
         return ""
     found = called(*_COMPILER, "-print-file-name=libasan.so").stdout.strip()
@@ -97,8 +97,8 @@ def test_the_laws_of_names_hold_and_no_byte_out_of_bounds_is_touched(
     source = ROOT / "extender" / "model" / "_names.c"
     built = called(*_COMPILER, *_FLAGS, *without, source, "-o", library)
     assert built.returncode == 0, built.stderr
-    # How long a look-up takes is measured without the sanitizer. It ends the process: what it says
-    # would be lost if pytest caught stderr itself.
+    # Lookups are timed without the sanitizer. The sanitizer ends the process: its report would be
+    # lost if pytest captured stderr itself.
     chosen = ("-k", "compiled and not as_fast_as", "tests/property/test_names.py")
     _pass(
         tmp_path,

@@ -23,24 +23,20 @@ from tests.fakes.apiserver import (
     kubeconfig,
     runtime_class,
 )
-from tests.processes import SAMPLES, called, run
+from tests.processes import NOWHERE, SAMPLES, called, run
 from tests.terminals import Terminal, terminal
 
 BIN: Final = Path(sys.executable).parent
 CLUSTER: Final = str(SAMPLES / "cluster")
-PODS: Final = str(SAMPLES / "pods")
-
-#: No cluster is anywhere to be found.
-NOWHERE: Final = {"HOME": "/nonexistent", "KUBECONFIG": ""}
 
 PROGRAMS_IN_PATH: Final = {**os.environ, **NOWHERE, "PATH": f"{BIN}:/usr/bin:/bin"}
 
-#: What an interactive shell finds.
+#: The environment of an interactive shell.
 SHELL: Final = {"PATH": f"{BIN}:/usr/bin:/bin", "PS1": "READY> ", "LC_ALL": "C.UTF-8"}
 
 
 def asked(program: str, *words: str, **env: str) -> tuple[dict[str, str], int]:
-    """(candidates and what they are, the directive)."""
+    """(candidate → its description, the directive)."""
     if program != "kubectl_complete-runtimeclass":
         words = ("__complete", *words)
     result = run(*words, env={**NOWHERE, **env}, program=program)
@@ -112,7 +108,7 @@ def completed(terminal: Terminal, typed: str) -> str:
     return " ".join(re.findall("<(.*?)>", said))
 
 
-#: The shell, and what it must have read before it can complete anything.
+#: name → the shell, and what it must read before it can complete anything.
 SHELLS: Final = {
     "bash": (["bash", "--norc", "--noprofile", "-i"], "bind 'set bell-style none'"),
     "zsh": (
@@ -121,7 +117,7 @@ SHELLS: Final = {
     ),
 }
 
-#: As a cloud names them; bash splits words at the colons.
+#: A context as clouds name it; bash splits words at the colons.
 CONTEXT: Final = "arn:aws:eks:eu-central-1:1:cluster/one"
 
 PROGRAMS: Final = ("runtimeclass-extender", "kubectl-runtimeclass")

@@ -2,7 +2,7 @@
 
 import json
 from collections import deque
-from typing import Any, Final
+from typing import Any
 
 from tests.fakes.apiserver import (
     NODES,
@@ -12,9 +12,7 @@ from tests.fakes.apiserver import (
     runtime_class,
     status_document,
 )
-from tests.processes import SAMPLES, Server, ready
-
-REQUESTS: Final = SAMPLES / "requests"
+from tests.processes import Server, ready
 
 
 def get(server: Server, path: str, status: int = 200) -> Any:
@@ -65,10 +63,9 @@ def test_control_characters_of_a_pod_do_not_reach_a_terminal(sample: Server) -> 
     }
     pod = {"metadata": {"name": evil, "namespace": evil}, "spec": spec}
     for wrapped in (pod, {"Pod": pod, "NodeNames": [evil, "kata-1"]}):
+        sent = json.dumps(wrapped).encode()
         for query in ("output=text", "output=text&nodes=all"):
-            status, body, _ = sample.request(
-                "POST", f"/explain?{query}", json.dumps(wrapped).encode()
-            )
+            status, body, _ = sample.request("POST", f"/explain?{query}", sent)
             assert status == 200
             text = body.decode()
             assert all(character.isprintable() or character == "\n" for character in text)

@@ -73,7 +73,7 @@ def objects(place: str) -> Iterator[dict[str, Any]]:
             yield from each["items"] if each["kind"] == "List" else [each]
 
 
-#: A command that names some manifests and no others.
+#: A command that names manifests once.
 _MANIFESTS = re.compile(
     r"^(\$ (?:(?!--manifests).)*)--manifests ((?:tests|scheduler-config)/\S+)(?!.*--manifests)",
     re.MULTILINE,

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +24,6 @@ from tests.json_objects import Json
 from tests.processes import SAMPLES, run
 
 CLUSTER: Final = ("--manifests", str(SAMPLES / "cluster"))
-PODS: Final = ("--manifests", str(SAMPLES / "pods"))
 
 
 def plugin(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -41,23 +39,22 @@ def answer(result: subprocess.CompletedProcess[str]) -> Json:
 # Workloads
 
 
-def samples() -> list[Json]:
-    return list(yaml.safe_load_all((SAMPLES / "pods" / "pods.yaml").read_text()))
+def samples() -> dict[str, Json]:
+    documents = yaml.safe_load_all((SAMPLES / "pods" / "pods.yaml").read_text())
+    return {each["metadata"]["name"]: each for each in documents}
 
 
 def workload(kind: str, pod: Json) -> Json:
-    """What makes pods of this spec."""
+    """A workload whose template has the spec of this pod."""
     metadata = {"name": pod["metadata"]["name"], "namespace": pod["metadata"].get("namespace")}
     template = {"metadata": {"labels": {"app": "x"}}, "spec": pod["spec"]}
     head = {"apiVersion": API_VERSIONS[kind], "kind": kind, "metadata": metadata}
     if kind == "PodTemplate":
         return {**head, "template": template}
+    spec: Json = {"template": template}
     if kind == "CronJob":
-        return {
-            **head,
-            "spec": {"schedule": "@daily", "jobTemplate": {"spec": {"template": template}}},
-        }
-    return {**head, "spec": {"template": template}}
+        spec = {"schedule": "@daily", "jobTemplate": {"spec": spec}}
+    return {**head, "spec": spec}
 
 
 API_VERSIONS: Final = {
@@ -72,14 +69,10 @@ API_VERSIONS: Final = {
 }
 
 
-def by_name(documents: list[Json]) -> dict[str, Json]:
-    return {each["metadata"]["name"]: each for each in documents}
-
-
 @pytest.mark.parametrize("kind", sorted(set(API_VERSIONS) - {"DaemonSet"}))
 def test_a_template_is_explained_as_its_pod_is(kind: str, tmp_path: Path) -> None:
     for name, dump in (("gvisor", yaml.safe_dump), ("kata-merged", json.dumps)):
-        pod = by_name(samples())[name]
+        pod = samples()[name]
         file = tmp_path / "workload.yaml"
         file.write_text(dump(workload(kind, pod)))
         of_workload = run("explain", "-f", str(file), *CLUSTER, "-o", "json")
@@ -97,27 +90,20 @@ def test_a_broken_workload_among_manifests_is_ignored_as_other_kinds_are(tmp_pat
     assert (result.returncode, result.stderr) == (0, "")
 
 
-# How a pod is named
-
-
-# Over a cluster
+# How a pod of a cluster is named
 
 
 @pytest.fixture
-def cluster() -> Iterator[FakeApiServer]:
-    with FakeApiServer() as server:
-        server.put(RUNTIME_CLASSES, runtime_class("kata", "kata"))
-        server.put(NODES, node("n", handlers=["kata"]))
-        for namespace in ("team", "default", "other", "pod"):
-            pod = {
-                "metadata": {"name": "web", "namespace": namespace},
-                "spec": {"runtimeClassName": "kata"},
-            }
-            path = f"/api/v1/namespaces/{namespace}/pods/web"
-            server.scripts[path] = deque([{"json": pod}])
-        missing = {"json": status_document(404, "NotFound", "none"), "status": 404}
-        server.scripts["/api/v1/namespaces/team/pods/none"] = deque([missing])
-        yield server
+def cluster(cluster: FakeApiServer) -> FakeApiServer:
+    cluster.put(RUNTIME_CLASSES, runtime_class("kata", "kata"))
+    cluster.put(NODES, node("n", handlers=["kata"]))
+    for namespace in ("team", "default", "other", "pod"):
+        metadata = {"name": "web", "namespace": namespace}
+        pod = {"metadata": metadata, "spec": {"runtimeClassName": "kata"}}
+        cluster.scripts[f"/api/v1/namespaces/{namespace}/pods/web"] = deque([{"json": pod}])
+    missing = {"json": status_document(404, "NotFound", "none"), "status": 404}
+    cluster.scripts["/api/v1/namespaces/team/pods/none"] = deque([missing])
+    return cluster
 
 
 @pytest.fixture
@@ -165,6 +151,5 @@ def test_the_other_program_wants_the_namespace_said(config: str) -> None:
     result = run("explain", "web", "--kubeconfig", config)
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert "expected NAMESPACE/NAME" in result.stderr
-    assert (
-        answer(run("explain", "pod/web", "--kubeconfig", config, "-o", "json"))["pod"] == "pod/web"
-    )
+    said = answer(run("explain", "pod/web", "--kubeconfig", config, "-o", "json"))
+    assert said["pod"] == "pod/web"

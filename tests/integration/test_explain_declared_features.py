@@ -1,4 +1,4 @@
-"""By the control plane's version nodes must declare what a pod needs, or not: explain, check -f."""
+"""explain, check -f: by the control plane's version nodes must declare features, or need not."""
 
 import json
 from collections import deque

@@ -1,9 +1,10 @@
-"""explain tells what kube-scheduler would say and what it said, as processes and over HTTP.
+"""explain: what kube-scheduler would say and what it said last, by commands and over HTTP.
 
-What a cluster is asked for: no more pods than decide.
+A cluster is asked for no more pods than are needed.
 """
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +27,6 @@ ROOM: Final = {"cpu": "4", "memory": "8Gi", "pods": "10"}
 CPU: Final = "0/3 nodes are available: 3 Insufficient cpu."
 NO_VICTIMS: Final = "3 No preemption victims found for incoming pod."
 EVENT: Final = f"{CPU} preemption: 0/3 nodes are available: {NO_VICTIMS}"
-NOBODY: Final = "status.nominatedNodeName!=,spec.nodeName=,"
 
 
 def asking(cpu: str, name: str = "web", *, message: str = "", **spec: Any) -> Json:
@@ -63,7 +63,7 @@ def asked_for_pods(server: FakeApiServer) -> list[str]:
 def test_where_a_node_has_room_no_other_one_is_asked_about(
     cluster: FakeApiServer, config: str
 ) -> None:
-    """Two are busy, and a third one has been cleared for another pod."""
+    """Two nodes are busy, and a third one has been cleared for another pod."""
     filled(cluster, 200, 2)
     nominee = asking("4", "nominee")
     nominee["status"]["nominatedNodeName"] = "n002"
@@ -71,7 +71,7 @@ def test_where_a_node_has_room_no_other_one_is_asked_about(
     cluster.put(PODS, asking("2"))
     assert explained(config, code=0)["event"] == ""
     asked = asked_for_pods(cluster)
-    assert asked[0].startswith(NOBODY)
+    assert asked[0].startswith("status.nominatedNodeName!=,spec.nodeName=,")
     assert [each.partition(",")[0] for each in asked[1:]] == [
         f"spec.nodeName=n{number:03}" for number in range(4)
     ]
@@ -113,12 +113,8 @@ def test_more_pods_than_are_read_are_not_counted(cluster: FakeApiServer, config:
     asked = explained_pod(json.dumps(asking("2")).encode())
     attempt = Attempt(Question(asked, None, nodes_of(store.snapshot), Policy()))
     for most, uncounted in ((129, "more than 129 pods would have to be read"), (130, "")):
-        event, not_counted = outlook_of(
-            attempt,
-            lambda tried, most=most: ClusterReader(ClusterConfig(config)).pods_beside(  # type: ignore[misc]
-                tried, most
-            ),
-        )
+        beside = partial(ClusterReader(ClusterConfig(config)).pods_beside, most=most)
+        event, not_counted = outlook_of(attempt, beside)
         assert not_counted == uncounted
         assert bool(event) is not bool(uncounted)
 

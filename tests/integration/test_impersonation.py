@@ -1,4 +1,4 @@
-"""A kubeconfig that impersonates somebody asks with that one's rights, as kubectl does."""
+"""A kubeconfig that impersonates a user sends requests as that user, as kubectl does."""
 
 import json
 import subprocess

@@ -99,7 +99,7 @@ def test_what_a_real_api_server_sent_is_applied_before_anything_follows(tmp_path
 
 
 def test_changes_that_arrive_together_make_few_snapshots(tmp_path: Path) -> None:
-    """A snapshot of 65,000 nodes takes 3 ms: of a thousand changes by themselves, 3 s."""
+    """A snapshot of 65,000 nodes takes 3 ms: one for each of a thousand changes, 3 s."""
     wire = b""
     for number in range(1000):
         metadata = {"name": f"n{number}", "resourceVersion": f"{number + 2}"}
@@ -253,7 +253,7 @@ def test_a_refusal_of_a_server_that_has_just_started_is_no_missing_right(
     cluster.faults[NODES].extend(refusals)
     with follow(watch_list=watch_list) as run:
         until(lambda: run.store.snapshot.nodes_synced)
-        # An event shows that the watch has begun: a request cut off before says no 403.
+        # An event shows that the watch has begun: an earlier request, cut off, would get no 403.
         cluster.put(NODES, node("n0"))
         until(lambda: run.list_watch.resource_version == str(cluster.revision))
         # Some minutes later, as the clock of `following` has it.
@@ -348,7 +348,7 @@ def test_what_a_real_api_server_sent_is_understood(
 def test_runtime_classes_are_followed_as_far_as_they_decode(
     cluster: FakeApiServer, config: str
 ) -> None:
-    """Of a recorded stream, and one that no API server of today would store."""
+    """The classes of a recorded stream, and one that no API server of today would store."""
     raw = (API / "runtimeclasses-watchlist.json").read_text()
     invalid = {"kind": "RuntimeClass", **runtime_class("a", handler="NOT valid"), "unknown": 1}
     invalid["metadata"]["resourceVersion"] = "99999"

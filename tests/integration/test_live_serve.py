@@ -30,7 +30,7 @@ Serving = Callable[..., AbstractContextManager[Server]]
 
 @pytest.fixture
 def serving(config: str) -> Serving:
-    """`serve` on the cluster, ready unless it is not to be waited for."""
+    """`serve` on the cluster; ready, unless waits is False."""
 
     @contextmanager
     def start(
@@ -81,7 +81,7 @@ def test_before_the_first_sync_an_error_is_answered_and_plain_pods_pass(
 def test_a_source_that_never_gave_anything_is_not_called_ok(
     cluster: FakeApiServer, serving: Serving
 ) -> None:
-    """A missing right to list nodes: the line that says so is the one that fails."""
+    """Without the right to list nodes, the line that says so is one that fails."""
     cluster.put(RUNTIME_CLASSES, runtime_class("kata"))
     cluster.scripts[NODES] = deque([{"json": status_document(403), "status": 403}] * 1000)
     with serving(waits=False) as server:
@@ -105,7 +105,7 @@ def test_through_an_outage_the_last_state_is_answered_with_its_age(
         assert is_ready(server)
         assert "answering from the state of that time" in verbose(server)
         assert filtered(server, "kata", "n1", "n2")["NodeNames"] == ["n1"]
-        # Whether there is such a class nobody can say.
+        # Nobody can tell whether there is such a class.
         answer = filtered(server, "unheard-of", "n1")
         assert str(answer["Error"]).startswith(
             'runtimeclass-extender: RuntimeClass "unheard-of" is not in the cache'
@@ -124,10 +124,7 @@ def test_a_class_that_the_cache_lacks_is_asked_for_before_refusing(
     # The watch of classes says nothing more after its first list.
     cluster.faults[RUNTIME_CLASSES].append(Fault(after=1, end="hang"))
     # The answer may take a second where the machine is busy.
-    patient: dict[str, dict[str, object]] = {
-        "extender.cluster.live_cluster": {"LIMIT_SECONDS": 15.0}
-    }
-    with serving(constants=patient) as server:
+    with serving(constants={"extender.cluster.live_cluster": {"LIMIT_SECONDS": 15.0}}) as server:
         cluster.put(RUNTIME_CLASSES, runtime_class("late", selector={"k": "v"}))
         answer = filtered(server, "late", "n1", "n2")
         assert answer["NodeNames"] == ["n1"]
@@ -154,11 +151,10 @@ def test_a_server_that_does_not_answer_costs_a_second_and_an_error(
 def test_a_node_event_that_comes_a_moment_later_is_waited_for(
     cluster: FakeApiServer, serving: Serving
 ) -> None:
-    """As where kube-scheduler has the event a moment earlier than the service."""
+    """kube-scheduler may have the event a moment earlier than the service."""
     cluster.put(RUNTIME_CLASSES, runtime_class("kata", selector={"k": "v"}))
     cluster.put(NODES, node("n1"))
-    constants: dict[str, dict[str, object]] = {"extender.cluster.node_wait": {"WAIT_SECONDS": 15.0}}
-    with serving(constants=constants) as server:
+    with serving(constants={"extender.cluster.node_wait": {"WAIT_SECONDS": 15.0}}) as server:
         until(lambda: b'"kata"' in server.request("GET", "/runtimeclasses")[1])
         event = threading.Timer(0.01, cluster.put, (NODES, node("n1", {"k": "v"})))
         event.start()
@@ -208,7 +204,7 @@ def test_many_waiting_pods_are_listed_in_pages_through_faults(
     queries = lists_of_pods(cluster)
     asked = {(each["limit"], each["fieldSelector"]) for each in queries}
     assert asked == {("500", "spec.nodeName=,status.phase=Pending")}
-    # Refused; a page, and the next one's token has expired; then three in a row.
+    # A 503; a page, and an expired token for the next one; then three pages in a row.
     assert ["continue" in each for each in queries] == [False, False, True, False, True, True]
 
 
@@ -222,7 +218,7 @@ def test_without_the_right_to_list_pods_one_line_says_so_and_the_rest_works(
         filtered(server, "late", "n1")
         cluster.put(RUNTIME_CLASSES, runtime_class("late", selector={"k": "v"}))
         cluster.wait_for(lambda: len(cluster.patches) == 1)
-    # For two seconds the API server may have to read its roles.
+    # A 403 is tried again for two seconds: the API server may still read its roles.
     assert 2 <= len(lists_of_pods(cluster)) <= 3
 
 

@@ -1,4 +1,4 @@
-"""What pods hold and what opens doors is never in a log, however much is logged."""
+"""Secrets of pods and credentials are never in a log, however verbose it is."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def pod() -> dict[str, Any]:
 
 
 def bodies() -> dict[str, bytes]:
-    """By path, what holds the pod, whole and cut off."""
+    """path → a request that holds the pod."""
     args = {"Pod": pod(), "Nodes": None, "NodeNames": ["general-1", "no-such-node"]}
     victims = {"general-1": {"Pods": [{"UID": "v"}], "NumPDBViolations": 0}}
     preempted = {"Pod": pod(), "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}

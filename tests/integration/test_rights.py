@@ -31,7 +31,7 @@ WORKLOADS: Final = {
     *(("batch", each) for each in ("cronjobs", "jobs")),
 }
 
-#: What of autoscalers tells of new nodes.
+#: The resources of autoscalers that describe new nodes.
 NEW_NODES: Final = {("karpenter.sh", "nodepools"), ("cluster.x-k8s.io", "machinedeployments")}
 SEVERAL: Final = {"workloads": WORKLOADS, "new nodes": NEW_NODES}
 
@@ -39,7 +39,7 @@ _VERB: Final = re.compile(r"\b(?:get|list|watch|patch)\b")
 
 
 def documented() -> dict[str, frozenset[Right]]:
-    """By command what the table of scheduler-config/README.md says that it needs."""
+    """command → the rights that it needs by the table of scheduler-config/README.md."""
     text = (FOLDER / "README.md").read_text()
     (table,) = re.findall(r"^\| command \|(.*)\n\|[-|]*\n((?:\|.*\n)+)", text, re.MULTILINE)
     resources = [each.strip() for each in table[0].strip("|").split("|")]
@@ -70,7 +70,6 @@ def granted(path: str) -> frozenset[Right]:
 
 
 VIEWER: Final = granted("install/viewer.yaml")
-
 SERVICE: Final = granted("install/remote.yaml")
 
 EVENTS: Final = ("", "events", "create")
@@ -82,7 +81,7 @@ PENDING: Final[Json] = {
 
 API: Final = ROOT / "tests" / "workloads" / "folder" / "api.yaml"
 
-#: What each command is tried with.
+#: The words that each command is run with.
 COMMANDS: Final = {
     "explain": ["explain", "ns/web"],
     "fit": ["fit", "ns/web"],
@@ -97,7 +96,6 @@ COMMANDS: Final = {
     "rollout": ["rollout", "kata", "kata-v2"],
     "impact": ["impact", "--without-handler", "kata"],
 }
-
 
 #: What a command does without, and says so: a resource, or one verb of it.
 LEFT_OUT: Final = {
@@ -130,7 +128,7 @@ def ask(command: str, config: str) -> subprocess.CompletedProcess[str]:
 
 
 def rights_used(cluster: FakeApiServer) -> set[Right]:
-    """Those that the requests took; everybody may read the version."""
+    """The rights that the requests needed; everybody may read the version."""
     return {right_of(each) for each in cluster.requests if each.path != "/version"}
 
 
@@ -215,11 +213,8 @@ def test_check_as_a_service_that_requeues_no_pods_leaves_them_out_and_says_so(
 ) -> None:
     if broken:
         cluster.put(RUNTIME_CLASSES, runtime_class("wasm", "spin", {"x.k8s.io/wasm": "true"}))
-    cluster.rights = SERVICE - {
-        ("", "pods", "list"),
-        ("", "pods", "patch"),
-        ("", "namespaces", "list"),
-    }
+    lacking = {("", "pods", "list"), ("", "pods", "patch"), ("", "namespaces", "list")}
+    cluster.rights = SERVICE - lacking
     result = ask("check", config)
     assert result.returncode == (1 if broken else 0)
     checks = {each["check"] for each in json.loads(result.stdout)["findings"]}

@@ -17,7 +17,7 @@ POLICIES = ("check", "--policies", "--kubeconfig")
 
 @pytest.fixture
 def cluster(cluster: FakeApiServer) -> FakeApiServer:
-    """That of the transcript about explain."""
+    """The cluster of the transcript about explain."""
     return filled(cluster, yaml.safe_load_all((TRANSCRIPTS / "team.yaml").read_text()))
 
 

@@ -19,16 +19,14 @@ from tests.integration.test_server import worker_of
 from tests.processes import ROOT, SAMPLES, Server, called, run, running, serving, until
 
 CLUSTER = SAMPLES / "cluster"
-REQUESTS = SAMPLES / "requests"
 
-#: Of a cluster much larger than the sample.
+#: The nodes of a cluster much larger than the sample.
 NAMES = [f"node-{number:06}" for number in range(150_000)]
 KATA_POD = {"metadata": {"name": "p"}, "spec": {"runtimeClassName": "kata"}}
 VICTIMS = {"Pods": [{"UID": "448ab719-ba5f-4280-af04-cb884555fa7c"}], "NumPDBViolations": 0}
 MANY_NAMES = orjson.dumps({"Pod": KATA_POD, "Nodes": None, "NodeNames": NAMES})
-MANY_VICTIMS = orjson.dumps(
-    {"Pod": KATA_POD, "NodeNameToMetaVictims": dict.fromkeys(NAMES, VICTIMS)}
-)
+CANDIDATES = dict.fromkeys(NAMES, VICTIMS)
+MANY_VICTIMS = orjson.dumps({"Pod": KATA_POD, "NodeNameToMetaVictims": CANDIDATES})
 
 
 def _write(folder: Path, node: str) -> None:
@@ -42,9 +40,8 @@ def _write(folder: Path, node: str) -> None:
 def test_edited_manifests_switch_answers_once_and_fail_no_request(tmp_path: Path) -> None:
     shutil.copy(CLUSTER / "runtimeclasses.yaml", tmp_path)
     _write(tmp_path, "one")
-    body = json.dumps(
-        {"Pod": {"spec": {"runtimeClassName": "runc"}}, "NodeNames": ["one", "two"]}
-    ).encode()
+    pod = {"spec": {"runtimeClassName": "runc"}}
+    body = json.dumps({"Pod": pod, "NodeNames": ["one", "two"]}).encode()
     answers: list[tuple[int, str]] = []
     stopping = threading.Event()
 
@@ -149,12 +146,12 @@ def test_a_stop_at_any_time_is_heeded(line: str) -> None:
     for _ in range(3):
         with running("serve", *flags) as server:
             server.wait_for_line(line)
-            # Before it has handlers of its own it ends by the signal.
+            # Before it has signal handlers of its own, the signal ends it.
             assert server.stop() in ((0, -signal.SIGTERM) if line == "listening on" else (0,))
             assert "fileno" not in server.log
 
 
-#: The worker asks its parent to stop, and itself too, before it has handlers for signals.
+#: The worker tells its parent and itself to stop, before it has signal handlers.
 STOPPED_AT_ITS_FORK = """
 import os, select, signal, sys
 from extender.main import main
@@ -218,7 +215,7 @@ def test_ctrl_c_while_modules_are_imported_ends_it_silently(module: str) -> None
 def test_the_first_process_of_a_container_ends_while_it_starts(
     number: signal.Signals, code: int
 ) -> None:
-    """The kernel gives it no signal that it has no handler for."""
+    """The kernel hands the first process no signal that it has no handler for."""
     assert _interrupted(number, "flask", *FIRST_PROCESS) == (code, "")
 
 

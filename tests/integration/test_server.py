@@ -66,7 +66,7 @@ def passing(answer: Answer) -> list[str]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server whose deadlines no test reaches; nothing clients do may be logged by it."""
+    """A server whose deadlines no test reaches; it may log nothing that clients do."""
     with ready("serve", *CLUSTER, "--max-body-bytes", str(MAX_BODY)) as started:
         yield started
         for word in ("Traceback", " WARNING ", " ERROR "):
@@ -179,7 +179,7 @@ def test_a_bad_request_is_refused_and_the_connection_ended(
 
 
 def test_after_a_request_that_asks_for_nothing_here_the_connection_is_kept(server: Server) -> None:
-    """What is answered stands in tests/transcripts/http.md."""
+    """The answers stand in tests/transcripts/http.md."""
     with RawClient(server.address) as client:
         assert client.send(post(b"", "//filter")).answer().status == 404
         answer = client.send(get("/filter")).answer()
@@ -231,7 +231,7 @@ def test_an_upgrade_is_ignored_and_the_connection_ended(server: Server, protocol
     ],
 )
 def test_a_fault_behind_a_request_leaves_no_trace(server: Server, behind: bytes) -> None:
-    """Of a client that pipelines: it reads the page, a refusal or the end; nothing is logged."""
+    """A client that pipelines reads the page, a refusal or the end; nothing is logged."""
     for _ in range(5):
         with RawClient(server.address) as client, contextlib.suppress(ConnectionError):
             client.send(get("/nodes") + get("/metrics") + behind)
@@ -266,7 +266,7 @@ def test_no_state_of_a_connection_lasts_for_ever(hurried: Server, beginning: byt
         client.send(beginning)
         if len(beginning) > 2:
             assert client.answer().status == 405
-        # Without an answer that the client would take for the next one's.
+        # There is no answer: the client would take it for that to its next request.
         assert client.ended()
 
 
@@ -308,7 +308,7 @@ def test_a_crowd_that_says_nothing_makes_room_and_who_was_answered_stays() -> No
         assert passing(kept.send(ASK).answer()) == PASSING
         assert server.request("GET", "/livez")[0] == 200
         until(lambda: sum(client.is_open() for client in crowd) <= 20)
-        # Idle ones that were answered make room where nobody is silent.
+        # If no connection is silent, idle ones that were answered make room.
         for _ in range(60):
             client = stack.enter_context(RawClient(server.address))
             assert client.send(get("/livez")).answer().body == b"ok"
@@ -391,10 +391,9 @@ def test_idle_connections_do_not_hold_up_a_stop(number: int) -> None:
 
 
 def test_a_request_that_comes_with_the_signal_is_answered() -> None:
-    """On a connection that was promised to be kept; for a client the server is still there."""
-    constants: dict[str, dict[str, object]] = {CONNECTION: {"DRAIN_SECONDS": 2.0}}
+    """The connection was promised to be kept: for the client the server is still there."""
     with (
-        ready("serve", *CLUSTER, constants=constants) as server,
+        ready("serve", *CLUSTER, constants={CONNECTION: {"DRAIN_SECONDS": 2.0}}) as server,
         RawClient(server.address) as client,
     ):
         client.send(ASK).answer()
@@ -464,7 +463,7 @@ def test_requests_over_tls(tmp_path: Path) -> None:
 
 
 def test_large_bodies_over_tls_all_arrive(tmp_path: Path) -> None:
-    """uvicorn pauses and resumes the reading of each of them many times."""
+    """uvicorn pauses and resumes reading of each body many times."""
     body = bytes(3 * 2**20)
     constants: dict[str, dict[str, object]] = {
         LIMITS: {"MEDIUM_ROOM": 24 * MAX_BODY},

@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import signal
-import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +23,7 @@ from tests.fakes.apiserver import (
     node,
     runtime_class,
 )
+from tests.integration.test_live_following import serving_context
 from tests.processes import ROOT, SAMPLES, called, run, running, until
 from tests.terminals import on_a_terminal
 
@@ -175,9 +175,8 @@ def test_a_json_log_is_json_from_its_first_line_to_its_last(command: str) -> Non
         until(lambda: server.request("GET", "/livez")[0] == 200)
         assert server.stop() == 0
         lines = [json.loads(line) for line in server.log.splitlines()]
-    assert [line["msg"].split(" ")[0] for line in lines] == [
-        *("listening", "probes", "serving", "stopping:")
-    ]
+    words = [line["msg"].split(" ")[0] for line in lines]
+    assert words == ["listening", "probes", "serving", "stopping:"]
     assert re.match("curl -sS '?http://127.0.0.1:", lines[0]["try"])
 
 
@@ -185,10 +184,7 @@ def test_a_json_log_is_json_from_its_first_line_to_its_last(command: str) -> Non
 def test_urllib3_does_not_warn_of_a_certificate_that_is_not_looked_at(
     tmp_path: Path, command: str
 ) -> None:
-    files = Authority(tmp_path).issue("server")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(files.cert, files.key)
-    with FakeApiServer(tls=context) as server:
+    with FakeApiServer(tls=serving_context(Authority(tmp_path))) as server:
         server.put(NODES, node("a", handlers=["kata"]))
         server.put(RUNTIME_CLASSES, runtime_class("kata", "kata", {}))
         config = json.loads(kubeconfig(server.url))

@@ -4,33 +4,16 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
 
 from extender.cli.commands import PLUGIN_COMMANDS
-from tests.fakes.apiserver import (
-    NAMESPACES,
-    NODES,
-    PODS,
-    RUNTIME_CLASSES,
-    WORKLOADS,
-    FakeApiServer,
-    Fault,
-    filled,
-    kubeconfig,
-)
+from tests.fakes.apiserver import PODS, FakeApiServer, Fault, filled
 from tests.processes import ROOT, run, serving
 from tests.terminals import running_on_a_terminal
 
 CLUSTER: Final = ROOT / "tests" / "usage" / "cluster.yaml"
-MANIFESTS: Final = ("--manifests", str(CLUSTER))
 OBJECTS: Final[list[dict[str, Any]]] = list(yaml.safe_load_all(CLUSTER.read_text()))
-PATHS: Final = {
-    **WORKLOADS,
-    "Namespace": NAMESPACES,
-    "Node": NODES,
-    "Pod": PODS,
-    "RuntimeClass": RUNTIME_CLASSES,
-}
 
 
 def ask(*words: str, code: int) -> Any:
@@ -93,43 +76,41 @@ def test_a_rollout_is_done_once_nothing_names_the_old_class_and_no_pool_is_halfw
     assert done([each for each in finished if each is not old]), "the class is deleted"
 
 
-def test_many_pods_are_listed_in_pages(tmp_path: Path) -> None:
-    with FakeApiServer() as server:
-        filled(server, OBJECTS)
-        for number in range(1200):
-            spec = {"runtimeClassName": "kata", "nodeName": "n7"}
-            server.put(
-                PODS, {"metadata": {"name": f"p{number}", "namespace": "many"}, "spec": spec}
-            )
-        (tmp_path / "kubeconfig").write_text(kubeconfig(server.url))
-        source = ("--kubeconfig", str(tmp_path / "kubeconfig"))
-        kata = ask("classes", *source, code=0)["items"][0]
-        assert kata["pods"]["running"] == 1204
-        pages = [each for each in server.requests if each.path == PODS]
-        assert [each.query["limit"] for each in pages] == ["500"] * 3
-        assert not any(each.is_watch for each in server.requests)
+@pytest.fixture
+def cluster(cluster: FakeApiServer) -> FakeApiServer:
+    return filled(cluster, OBJECTS)
 
 
-def test_the_plugin_looks_at_the_namespace_of_the_context(tmp_path: Path) -> None:
+def test_many_pods_are_listed_in_pages(cluster: FakeApiServer, config: str) -> None:
+    spec = {"runtimeClassName": "kata", "nodeName": "n7"}
+    for number in range(1200):
+        cluster.put(PODS, {"metadata": {"name": f"p{number}", "namespace": "many"}, "spec": spec})
+    kata = ask("classes", "--kubeconfig", config, code=0)["items"][0]
+    assert kata["pods"]["running"] == 1204
+    pages = [each for each in cluster.requests if each.path == PODS]
+    assert [each.query["limit"] for each in pages] == ["500"] * 3
+    assert not any(each.is_watch for each in cluster.requests)
+
+
+def test_the_plugin_looks_at_the_namespace_of_the_context(
+    cluster: FakeApiServer, config: str
+) -> None:
     assert {"pods", "classes", "can-delete", "rollout"} <= PLUGIN_COMMANDS.keys()
-    with filled(FakeApiServer(), OBJECTS) as server:
-        config = json.loads(kubeconfig(server.url))
-        config["contexts"][0]["context"]["namespace"] = "shop"
-        (tmp_path / "kubeconfig").write_text(json.dumps(config))
-        source = ("--kubeconfig", str(tmp_path / "kubeconfig"))
-        for flags, count in (((), 4), (("-A",), 6), (("-n", "default"), 2)):
-            words = ("pods", *flags, *source, "-o", "json")
-            answer = run(*words, program="kubectl-runtimeclass").stdout
-            assert len(json.loads(answer)["items"]) == count
-        assert any(each.path == "/api/v1/namespaces/shop/pods" for each in server.requests)
+    document = json.loads(Path(config).read_text())
+    document["contexts"][0]["context"]["namespace"] = "shop"
+    Path(config).write_text(json.dumps(document))
+    for flags, count in (((), 4), (("-A",), 6), (("-n", "default"), 2)):
+        words = ("pods", *flags, "--kubeconfig", config, "-o", "json")
+        answer = run(*words, program="kubectl-runtimeclass").stdout
+        assert len(json.loads(answer)["items"]) == count
+    assert any(each.path == "/api/v1/namespaces/shop/pods" for each in cluster.requests)
 
 
-def test_on_a_terminal_it_is_told_how_many_pods_are_read(tmp_path: Path) -> None:
-    with filled(FakeApiServer(), OBJECTS) as server:
-        for number in range(600):
-            server.put(PODS, {"metadata": {"name": f"z{number}", "namespace": "many"}})
-        server.faults[PODS].extend([None, Fault(hang=True)])
-        (tmp_path / "kubeconfig").write_text(kubeconfig(server.url))
-        config = str(tmp_path / "kubeconfig")
-        with running_on_a_terminal("pods", "--kubeconfig", config) as terminal:
-            assert terminal.wait_for("reading pods: 500, ")
+def test_on_a_terminal_it_is_told_how_many_pods_are_read(
+    cluster: FakeApiServer, config: str
+) -> None:
+    for number in range(600):
+        cluster.put(PODS, {"metadata": {"name": f"z{number}", "namespace": "many"}})
+    cluster.faults[PODS].extend([None, Fault(hang=True)])
+    with running_on_a_terminal("pods", "--kubeconfig", config) as terminal:
+        assert terminal.wait_for("reading pods: 500, ")

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -15,7 +15,7 @@ from tests.integration.test_rights import SERVICE
 from tests.integration.test_usage_commands import CLUSTER, OBJECTS
 from tests.processes import ROOT, Server, ready, run, serving, until
 
-#: Of tests/usage/cluster.yaml.
+#: The gauges of tests/usage/cluster.yaml.
 EXPECTED: Final = {
     'pods{runtimeclass="<unknown>",state="stranded"}': 1.0,
     'pods{runtimeclass="kata",state="drifted"}': 2.0,
@@ -33,9 +33,8 @@ _SAMPLE: Final = re.compile(
 
 
 @pytest.fixture
-def cluster() -> Iterator[FakeApiServer]:
-    with filled(FakeApiServer(), OBJECTS) as server:
-        yield server
+def cluster(cluster: FakeApiServer) -> FakeApiServer:
+    return filled(cluster, OBJECTS)
 
 
 def gauges(server: Server) -> dict[str, float]:
@@ -103,18 +102,15 @@ def test_the_gauge_of_headroom_is_what_the_command_tells(
 
 
 def told(config: str) -> dict[str, float]:
-    """By class what `classes --headroom` prints."""
+    """class → the headroom that `classes --headroom` prints."""
     answer = json.loads(run("classes", "--headroom", "-o", "json", "--kubeconfig", config).stdout)
     return {each["name"]: each["headroom"]["fits"] for each in answer["items"]}
 
 
 def page_of(server: Server, path: str = "/") -> str:
-    connection = server.connect()
-    try:
+    with closing(server.connect()) as connection:
         connection.request("GET", path, headers={"Accept": "text/html"})
         return connection.getresponse().read().decode()
-    finally:
-        connection.close()
 
 
 def waiting(server: Server) -> list[str]:
@@ -123,7 +119,7 @@ def waiting(server: Server) -> list[str]:
     return [unquote(each) for each in re.findall(r'href="/explain\?pod=([^"]+)"', section)]
 
 
-#: A pod that has ended without a node, as one whose deletion has begun before it had one.
+#: A pod that has ended without a node: its deletion began before it had one.
 FAILED: Final = """\
 apiVersion: v1
 kind: Pod
