@@ -1,4 +1,4 @@
-"""The chart as Helm renders it, for what is in no file."""
+"""The chart as Helm renders it, for releases that are not in install/."""
 
 import functools
 import os

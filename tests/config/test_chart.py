@@ -100,7 +100,7 @@ def test_image_secrets_tolerations_and_networks_reach_every_pod() -> None:
 def test_two_replicas_never_share_a_node_where_there_is_another() -> None:
     for spec in _pods(objects_of_chart(*RELEASES["all in one namespace"])):
         node, zone = spec["topologySpreadConstraints"]
-        # Anti-affinity would leave one Pending on a single node, and an upgrade on two.
+        # With anti-affinity a replica would be Pending on a single node, and in an upgrade on two.
         assert node["topologyKey"] == "kubernetes.io/hostname"
         assert node["whenUnsatisfiable"] == "DoNotSchedule"
         assert node["matchLabelKeys"] == ["pod-template-hash"]

@@ -65,7 +65,7 @@ def test_the_service_listens_in_plain_on_loopback_only_but_for_probes(
     flags = dict(each.partition("=")[::2] for each in container["args"][1:])
     assert container["args"][0] == "serve"
     assert "--requeue-pods" in flags
-    # Where a listener knows no passwords and others reach it, it has no pages.
+    # A listener that asks for no password and that others reach has no pages.
     assert name.startswith("control-plane/") or flags["--pages"] == "false"
     if name == "install/remote.yaml":
         assert flags["--client-ca-file"]

@@ -23,7 +23,7 @@ def _is_for_marked_pods(file: Path) -> bool:
 
 @_ALL
 def test_pods_cost_a_call_of_the_filter_and_marked_ones_all_three_verbs(file: Path) -> None:
-    """Preempt is called where pods must give way only; a second call for each pod is a choice."""
+    """preempt is called for evictions only; prioritize, a second call for each pod, is a choice."""
     _, extender = _load(file)
     marked = _is_for_marked_pods(file)
     verbs = {key: value for key, value in extender.items() if key.endswith("Verb")}

@@ -112,13 +112,12 @@ def test_tables_fit_the_terminal(columns: int) -> None:
 
 
 @pytest.fixture
-def cluster() -> Iterator[FakeApiServer]:
-    with FakeApiServer() as server:
-        server.put(RUNTIME_CLASSES, runtime_class("kata", "kata", {"pool": "kata"}))
-        for index in range(1200):
-            labels = {"pool": "kata"} if index % 100 == 0 else {}
-            server.put(NODES, node(f"n{index:04}", labels, handlers=["runc", "kata"]))
-        yield server
+def cluster(cluster: FakeApiServer) -> FakeApiServer:
+    cluster.put(RUNTIME_CLASSES, runtime_class("kata", "kata", {"pool": "kata"}))
+    for index in range(1200):
+        labels = {"pool": "kata"} if index % 100 == 0 else {}
+        cluster.put(NODES, node(f"n{index:04}", labels, handlers=["runc", "kata"]))
+    return cluster
 
 
 def test_a_command_that_is_to_say_more_tells_what_it_asks(

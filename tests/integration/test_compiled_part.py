@@ -107,6 +107,6 @@ def test_the_laws_of_names_hold_and_no_byte_out_of_bounds_is_touched(
         LD_PRELOAD=preloaded,
         # The interpreter's own allocator hides from the sanitizer where a small object ends.
         PYTHONMALLOC="malloc",
-        # The interpreter itself keeps memory to its end.
+        # The interpreter itself does not free all memory when it ends.
         ASAN_OPTIONS="detect_leaks=0",
     )

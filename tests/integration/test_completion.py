@@ -61,11 +61,10 @@ def test_what_no_terminal_should_see_is_no_candidate(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def cluster() -> Iterator[FakeApiServer]:
-    with FakeApiServer() as server:
-        server.put(RUNTIME_CLASSES, runtime_class("kata", "kata-qemu"))
-        server.put(RUNTIME_CLASSES, runtime_class("runc", "runc"))
-        yield server
+def cluster(cluster: FakeApiServer) -> FakeApiServer:
+    cluster.put(RUNTIME_CLASSES, runtime_class("kata", "kata-qemu"))
+    cluster.put(RUNTIME_CLASSES, runtime_class("runc", "runc"))
+    return cluster
 
 
 def test_classes_pods_and_contexts_come_from_the_cluster(

@@ -27,7 +27,7 @@ def test_the_service_reacts_as_it_must(target: Target, attack: Attack) -> None:
 
 
 def test_the_service_cuts_off_all_that_is_slow_at_the_same_time(target: Target) -> None:
-    """Each kind of half of a request, twice."""
+    """Each kind of half-sent request, twice."""
     attacks = [*SLOW, half_sent, half_sent] * 2
     with ThreadPoolExecutor(len(attacks)) as pool:
         running = [

@@ -39,17 +39,11 @@ def test_reviews_are_counted_and_timed_by_verb(webhook: Server) -> None:
 
 
 def _runtime_class(folder: Path, name: str) -> None:
-    document = {
-        "apiVersion": "node.k8s.io/v1",
-        "kind": "RuntimeClass",
-        "metadata": {
-            "name": name,
-            "annotations": {"runtimeclass-extender/is-default-class": "true"},
-        },
-        "handler": "h",
-    }
+    kind = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "h"}
+    annotations = {"runtimeclass-extender/is-default-class": "true"}
+    metadata = {"name": name, "annotations": annotations}
     fresh = folder / ".new"
-    fresh.write_text(json.dumps(document))
+    fresh.write_text(json.dumps({**kind, "metadata": metadata}))
     fresh.rename(folder / "class.json")
 
 
@@ -78,7 +72,7 @@ def test_with_mark_pods_a_pod_that_lacks_the_mark_gets_it_or_a_warning() -> None
         spec = {"containers": [{"name": "c", "image": "i"}], "runtimeClassName": "runc"}
         pod = {"metadata": {"name": "p"}, "spec": spec}
         marked = _asked(server, "mutate", pod).applied_to(pod)
-        # What comes past the mutating webhook is let in, and whoever creates it is told.
+        # A pod that bypassed the mutating webhook is let in with a warning to its author.
         (warning,) = _asked(server, "validate", pod).raw["warnings"]
         assert "does not ask for runtimeclass-extender/pod" in warning
         assert "warnings" not in _asked(server, "validate", marked).raw

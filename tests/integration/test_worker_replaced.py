@@ -1,4 +1,4 @@
-"""A worker that dies is replaced by one that knows the same, whatever it was told at the start."""
+"""A worker that dies is replaced by one that knows the same, from a cluster or from manifests."""
 
 import os
 import signal

@@ -46,7 +46,7 @@ handlers = st.lists(
 ).map(frozenset)
 features = st.sampled_from([Features(*each) for each in product(_BOTH, _BOTH)])
 
-#: Kubelets 1.31 and 1.32 never reject supplementalGroupsPolicy, and Windows has no namespaces.
+#: No kubelet 1.31 or 1.32 rejects supplementalGroupsPolicy; Windows has no user namespaces.
 KUBELETS = st.sampled_from(
     [
         *(Kubelet(system, rejects) for system in ("", "linux", "windows") for rejects in _BOTH),

@@ -58,7 +58,7 @@ def class_matches(runtime_class: RuntimeClass, node: Node) -> bool:
 
 
 def a_requirement(chance: random.Random) -> Json:
-    if chance.random() < 0.05:  # of any kind, many of which do not parse
+    if chance.random() < 0.05:  # of any kind; many do not parse
         operator = chance.choice(["In", "Exists", "Gt", "Near"])
         values = [chance.choice([*VALUES, "not a value"]) for _ in range(chance.choice([0, 1, 2]))]
         return {"key": chance.choice([*KEYS, "no key"]), "operator": operator, "values": values}

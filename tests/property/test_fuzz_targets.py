@@ -1,4 +1,4 @@
-"""The targets of make fuzz take what is right, and notice what is wrong."""
+"""The targets of make fuzz accept their seeds, and the seeds are worth mutating."""
 
 import pytest
 

@@ -21,7 +21,6 @@ from extender.rules.node_shape import Wanted
 from extender.rules.snapshot import Snapshot
 from tests.stores import change_nodes, replace_nodes
 
-#: Enough names for a change of two to count as small; after it dictionaries are reused.
 NAMES = [f"n{number}" for number in range(12)]
 KEYS = ["k", "l"]
 VALUES = ["", "1", '"', "ü"]

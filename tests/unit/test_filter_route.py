@@ -103,7 +103,7 @@ def test_the_event_loop_goes_on_while_a_class_is_looked_up_that_was_deleted_betw
     assert b"RuntimeClass not found" in asyncio.run(ask())
 
 
-# Before all is known; filter is in tests/integration/test_live_serve.py
+# Before all objects are known; tests/integration/test_live_serve.py tests the filter
 
 GVISOR_POD = {"spec": {"runtimeClassName": "gvisor"}}
 VICTIMS = {"n1": {"Pods": [{"UID": "a"}], "NumPDBViolations": 0}}
@@ -123,7 +123,7 @@ def preempted(store: SnapshotStore, pod: object, lookup: RuntimeClassLookup = no
 
 
 def test_no_node_is_preferred_before_the_classes_are_known() -> None:
-    """What a node serves can't be told; a node that is not known yet is no worse than another."""
+    """Until then nobody can tell what a node serves, so all nodes score alike."""
     store = SnapshotStore()
     replace_nodes(store, [Node("n1")])
     assert scores(store, None) == []
