@@ -7,7 +7,7 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -102,6 +102,10 @@ _PATH: Final = "/api/v1/namespaces/default/events"
 
 _ANSWER_SECONDS: Final = 5.0
 
+#: Events are written one after the other. After an outage of a runtime on thousands of nodes, the
+#: first Events and log lines say enough.
+MAX_EVENTS: Final = 100
+
 
 class NodeEvent(NamedTuple):
     """One change of a node's state. occasion tells it apart from changes with the same text."""
@@ -126,20 +130,32 @@ class NodeEvents:
         self._connection = connection
         self._limit = LogLimit(_LOG, time.monotonic)
 
-    def write(self, event: NodeEvent) -> None:
-        level = logging.WARNING if event.is_warning else logging.INFO
-        _LOG.log(level, event.message, extra={"node": event.node})
+    def write(self, events: Sequence[NodeEvent]) -> None:
+        """Write the first MAX_EVENTS, until the API server fails or has taken 5 s for them."""
+        if len(events) > MAX_EVENTS:
+            many = "%d runtime handlers changed; logging the first %d"
+            _LOG.warning(many, len(events), MAX_EVENTS)
+        for event in events[:MAX_EVENTS]:
+            level = logging.WARNING if event.is_warning else logging.INFO
+            _LOG.log(level, event.message, extra={"node": event.node})
+        end = time.monotonic() + _ANSWER_SECONDS
         try:
-            response = self._connection.send("POST", _PATH, _body(event), silence=_ANSWER_SECONDS)
-            body = response.read_all(_ANSWER_SECONDS)
-            if response.status == 401:
-                self._connection.rejected()
-            # 409: another replica has created it.
-            if response.status not in (201, 409):
-                raise StatusError(response.status, body)
+            for event in events[:MAX_EVENTS]:
+                self._create(event)
+                if time.monotonic() > end:
+                    break
         except ConnectionFaultError as error:
             text = "Event of a node not written (--distrust needs the right to create events)"
             self._limit.say(logging.WARNING, "event", text, cause=str(error))
+
+    def _create(self, event: NodeEvent) -> None:
+        response = self._connection.send("POST", _PATH, _body(event), silence=_ANSWER_SECONDS)
+        body = response.read_all(_ANSWER_SECONDS)
+        if response.status == 401:
+            self._connection.rejected()
+        # 409: another replica has created it.
+        if response.status not in (201, 409):
+            raise StatusError(response.status, body)
 
     def stop(self) -> None:
         self._connection.interrupt()
@@ -203,16 +219,17 @@ class Distrust:
         while not self._stopping.wait(rest):
             began = time.monotonic()
             try:
-                self.look()
+                changed = self.look()
+                rest = max(LOOK_SECONDS, _REST * (time.monotonic() - began))
+                self._events.write(changed)
             except Exception:
                 _LOG.exception("judging suspect handlers failed; going on")
-            rest = max(LOOK_SECONDS, _REST * (time.monotonic() - began))
 
-    def look(self) -> None:
-        """Judge the evidence once, update the store, and write an Event for each change."""
+    def look(self) -> Sequence[NodeEvent]:
+        """Judge the evidence once and update the store. Returns an Event for each change."""
         feed, snapshot, now = self._feed, self._store.snapshot, self._clock()
         if not snapshot.is_synced:
-            return
+            return ()
         with feed.lock:
             attempts = feed.evidence.attempts(snapshot.runtime_classes, self._suspicions)
             found = {
@@ -237,8 +254,7 @@ class Distrust:
         for where in sorted(outages.keys() - self._told)[:MAX_WARNINGS]:
             _LOG.warning(outages[where])
         self._told = frozenset(outages)
-        for event in changes(before, self._suspicions, refuses=refuses):
-            self._events.write(event)
+        return [*changes(before, self._suspicions, refuses=refuses)]
 
 
 def changes(

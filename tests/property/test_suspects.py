@@ -67,9 +67,9 @@ class Cluster:
         self.clock = Clock(START)
         self.written: list[NodeEvent] = []
         self.feed = SandboxFeed()
-        writer = cast(NodeEvents, type("", (), {"write": self.written.append}))
+        support, unused = Support(HandlerCheck.AUTO), cast(NodeEvents, None)
         self.distrust = Distrust(
-            self.store, self.feed, writer, Support(HandlerCheck.AUTO), mode, AFTER, clock=self.clock
+            self.store, self.feed, unused, support, mode, AFTER, clock=self.clock
         )
         self.listed()
 
@@ -78,16 +78,16 @@ class Cluster:
         for each in pods:
             self.feed.collect(raw(each))
         self.feed.commit()
-        self.distrust.look()
+        self.written += self.distrust.look()
 
     def put(self, *pods: dict[str, Any], deleted: bool = False) -> None:
         for each in pods:
             self.feed.change(raw(each), deleted=deleted)
-        self.distrust.look()
+        self.written += self.distrust.look()
 
     def wait(self, seconds: float) -> None:
         self.clock.now += seconds
-        self.distrust.look()
+        self.written += self.distrust.look()
 
     def suspects(self) -> set[str]:
         return {name.decode() for name in self.store.snapshot.suspects}
