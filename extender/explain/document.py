@@ -31,22 +31,23 @@ def explained(
     explanation = explain(asked, rules, now=datetime.now(UTC))
     if pods_beside is not None:
         event, uncounted = outlook_of(Attempt(asked), pods_beside)
-    uncordoned = explanation
-    if any(each.code is Code.CORDONED for each in explanation.reasons):
-        # Only a judgement without cordons shows whether a cordoned node would fit.
-        uncordoned = explain(replace(asked, pod=past_cordons(asked.pod)), rules)
-    return explanation, explanation_document(explanation, event, uncounted, uncordoned)
+    recovered = explanation
+    if not explanation.feasible and any(each.code in _PASSING for each in explanation.reasons):
+        # Only a judgement without cordons and conditions shows whether such a node would fit.
+        recovered = explain(replace(asked, pod=past_cordons(asked.pod, *_UNREADY)), rules)
+    return explanation, explanation_document(explanation, event, uncounted, recovered)
 
 
 def explanation_document(
     explanation: Explanation,
     event: str = "",
     uncounted: str = "",
-    uncordoned: Explanation | None = None,
+    recovered: Explanation | None = None,
 ) -> dict[str, Any]:
     """event: the text that kube-scheduler would write. lastEvent: the text that it wrote last.
 
-    uncordoned: the explanation if no node were cordoned, None where that makes no difference.
+    recovered: the explanation if no node were cordoned or unready, None where that makes no
+    difference.
     fitting: the first nodes that fit. leftOut: the number of a reason's nodes that are not named,
     and the sum over all reasons.
     """
@@ -58,7 +59,7 @@ def explanation_document(
         "feasible": explanation.feasible,
         "fitting": texts_of(explanation.passing[:NAMED_NODES]),
         "total": explanation.total,
-        "nextSteps": _next_steps(explanation, uncordoned or explanation, event),
+        "nextSteps": _next_steps(explanation, recovered or explanation, event),
         "event": event,
         "lastEvent": pod.state.last_event,
         "summary": explanation.summary,
@@ -117,6 +118,12 @@ def texts_of(names: Iterable[bytes]) -> list[str]:
     return list(map(text_of, names))
 
 
+#: Reasons that may pass without a change of pod or class, and the taints of such conditions
+#: (pkg/controller/nodelifecycle, v1.36.2): nobody should tolerate them to have a pod placed.
+_PASSING: Final = frozenset({Code.CORDONED, Code.TAINT, Code.POD_TAINT})
+_CONDITIONS: Final = "not-ready unreachable network-unavailable memory-pressure disk-pressure"
+_UNREADY: Final = [f"node.kubernetes.io/{each}" for each in f"{_CONDITIONS} pid-pressure".split()]
+
 #: The next step for a pod that fits nowhere, by a reason's code. The smallest step comes first: it
 #: belongs to the reason that is nearest to fitting.
 _STEPS: Final[Mapping[Code, str]] = {
@@ -147,21 +154,26 @@ _STEPS: Final[Mapping[Code, str]] = {
 _ORDER: Final = {code: rank for rank, code in enumerate(_STEPS)}
 
 
-def _next_steps(explanation: Explanation, uncordoned: Explanation, event: str) -> list[str]:
+def _next_steps(explanation: Explanation, recovered: Explanation, event: str) -> list[str]:
     """The steps beside the warnings; none for a pod with a node or gates, or about to be bound.
 
-    uncordoned: the explanation if no node were cordoned.
+    recovered: the explanation if no node were cordoned or unready.
     """
     if explanation.pod.state.node_name or explanation.pod.state.gates:
         return []
     if explanation.feasible:
         fitting = _names(explanation.passing)
         return [f"wait for room, make room on {fitting}, or add a node like it"] if event else []
-    if uncordoned.feasible:
-        return [f"wait, or kubectl uncordon {shown(text_of(uncordoned.passing[0]))}"]
+    if recovered.feasible:
+        name = recovered.passing[0]
+        node = shown(text_of(name))
+        cordoned = (each.nodes for each in explanation.reasons if each.code is Code.CORDONED)
+        if any(name in nodes for nodes in cordoned):
+            return [f"wait, or kubectl uncordon {node}"]
+        return [f"wait until {node} recovers; kubectl describe node {node} shows its conditions"]
     # A warning prints the toleration to add.
     tolerations = any("spec.tolerations" in each for each in explanation.warnings)
-    judged = (each for each in uncordoned.reasons if each.code in _ORDER)
+    judged = (each for each in recovered.reasons if each.code in _ORDER)
     nearest = min(judged, key=lambda each: _ORDER[each.code], default=None)
     if nearest is None or (nearest.code is Code.POD_TAINT and tolerations):
         return []

@@ -156,10 +156,10 @@ def _reason_there(asked: Question, verdicts: Verdicts) -> Reason | str | None:
     return verdicts.reason(position) if candidates.ids[position] else ""
 
 
-def past_cordons(pod: Pod) -> Pod:
-    """The pod as it would be judged if no node were cordoned."""
-    cordon = Toleration(UNSCHEDULABLE_TAINT_KEY, "Exists")
-    return replace(pod, tolerations=(*pod.tolerations, cordon))
+def past_cordons(pod: Pod, *taints: str) -> Pod:
+    """The pod as it would be judged if no node were cordoned, or had taints of these keys."""
+    passing = (Toleration(key, "Exists") for key in (UNSCHEDULABLE_TAINT_KEY, *taints))
+    return replace(pod, tolerations=(*pod.tolerations, *passing))
 
 
 def judge_class(asked: Question) -> Verdicts:
