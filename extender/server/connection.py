@@ -11,6 +11,7 @@ import math
 import socket
 import ssl
 import time
+import weakref
 from collections.abc import Callable, Generator
 from functools import partial
 from operator import attrgetter
@@ -48,7 +49,8 @@ class _OneWrite:
     """
 
     def __init__(self, cycle: RequestResponseCycle) -> None:
-        self._cycle, self._transport = cycle, cycle.transport
+        # Without a reference cycle, which would keep requests until a garbage collection.
+        self._cycle, self._transport = weakref.proxy(cycle), cycle.transport
         self._head: bytes | None = None
         self.is_closing = self._transport.is_closing
 
@@ -90,6 +92,9 @@ class Connection(HttpToolsProtocol):
         if self._answering is not None:
             self._answering.disconnected = True
         super().connection_lost(exc)
+        # As above: unread answers and pipelined bodies of a crowd are hundreds of megabytes.
+        self.cycle = self._answering = None  # type: ignore[assignment]
+        self.pipeline.clear()
 
     def data_received(self, data: bytes) -> None:
         self._framing += len(data)
@@ -172,12 +177,12 @@ class Server(uvicorn.Server):
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         """Runs by its own timer: uvicorn's ticks come late while many requests are ready."""
+        loop.call_later(1, self._tick, loop)
         self._each_second()
         connections: tuple[Any, ...] = (*self.server_state.connections,)
         for each in connections:
             if loop.time() >= each.deadline:
                 each.transport.abort()
-        loop.call_later(1, self._tick, loop)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await asyncio.sleep(DRAIN_SECONDS)
