@@ -1,4 +1,4 @@
-"""A developer with rights in one namespace asks as docs/explain.md says."""
+"""What the shipped rights allow: a viewer's everywhere, and a developer's in one namespace."""
 
 import re
 import shlex
@@ -12,8 +12,10 @@ import yaml
 
 from tests.config.chart import needs_helm, objects_of_chart
 from tests.config.kustomize import the
+from tests.config.shipped import INSTALL
 from tests.e2e.cluster import Cluster
 from tests.e2e.test_webhook import finish_namespace
+from tests.integration.test_rights import COMMANDS
 from tests.processes import ROOT, run, until
 
 _PAGE: Final = (ROOT / "docs" / "explain.md").read_text()
@@ -33,6 +35,26 @@ _OWN: Final = (
 
 
 _SPEC: Final = {"containers": [{"name": "c", "image": "registry.example/none"}]}
+
+
+def test_a_viewer_may_run_every_command(beside: Cluster, tmp_path: Path) -> None:
+    beside.apply((INSTALL / "viewer.yaml").read_text())
+    beside.make("namespace", "ns")
+    beside.make("serviceaccount", "somebody", "-n", "ns")
+    names = ("clusterrolebinding", "somebody", "--clusterrole=runtimeclass-viewer")
+    beside.make(*names, "--serviceaccount=ns:somebody")
+    kubeconfig = str(beside.account_kubeconfig("ns", "somebody", tmp_path / "kubeconfig"))
+    beside.add_node("n1", handlers=["kata", "kata-v2"])
+    for name in ("kata", "kata-v2"):
+        beside.add_class(name, name)
+    pod = {"metadata": {"name": "web"}, "spec": {"runtimeClassName": "kata", **_SPEC}}
+    beside.create("/api/v1/namespaces/ns/pods", pod)
+    for words in COMMANDS.values():
+        result = run(*words, "--kubeconfig", kubeconfig, "-o", "json")
+        assert (result.returncode in (0, 1), result.stderr) == (True, ""), words
+    beside.kubectl("delete", *names[:2])
+    beside.kubectl("delete", "namespace", "ns", "--wait=false")
+    finish_namespace(beside, "ns")
 
 
 @pytest.fixture
