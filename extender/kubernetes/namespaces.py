@@ -104,10 +104,9 @@ class NamespaceRules:
 
 def rules_of(namespace: str, annotations: Mapping[str, str]) -> NamespaceRules:
     allowed = [each.strip() for each in annotations.get(ALLOWED_ANNOTATION, ANY).split(",")]
-    default = annotations.get(DEFAULT_ANNOTATION)
     return NamespaceRules(
         namespace,
-        "" if default is None else default or NO_DEFAULT,
+        annotations.get(DEFAULT_ANNOTATION, ""),
         None if ANY in allowed else tuple(each for each in allowed if each),
         annotations.get(REQUIRED_ANNOTATION, "").strip(),
     )
