@@ -102,8 +102,7 @@ _PATH: Final = "/api/v1/namespaces/default/events"
 
 _ANSWER_SECONDS: Final = 5.0
 
-#: Events are written one after the other. After an outage of a runtime on thousands of nodes, the
-#: first Events and log lines say enough.
+#: Events are written one after the other. Of an outage on thousands of nodes the first say enough.
 MAX_EVENTS: Final = 100
 
 
@@ -133,8 +132,7 @@ class NodeEvents:
     def write(self, events: Sequence[NodeEvent]) -> None:
         """Write the first MAX_EVENTS, until the API server fails or has taken 5 s for them."""
         if len(events) > MAX_EVENTS:
-            many = "%d runtime handlers changed; logging the first %d"
-            _LOG.warning(many, len(events), MAX_EVENTS)
+            _LOG.warning("%d runtime handlers changed; the first %d:", len(events), MAX_EVENTS)
         for event in events[:MAX_EVENTS]:
             level = logging.WARNING if event.is_warning else logging.INFO
             _LOG.log(level, event.message, extra={"node": event.node})

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from typing import Final
 
 
 class TokenBucket:
@@ -30,9 +29,6 @@ class TokenBucket:
         return max(0.0, (1 - self._tokens) / self._rate)
 
 
-SECONDS: Final = 60.0
-
-
 class LogLimit:
     """A logger for messages that may repeat many times a second. For one thread."""
 
@@ -44,6 +40,6 @@ class LogLimit:
     def say(self, level: int, topic: str, text: str, **fields: object) -> None:
         """Log the text, at most once a minute for each topic. Topics come from a fixed set."""
         now = self._clock()
-        if now - self._said_at.get(topic, float("-inf")) >= SECONDS:
+        if now - self._said_at.get(topic, float("-inf")) >= 60:
             self._said_at[topic] = now
             self._logger.log(level, text, extra=fields)

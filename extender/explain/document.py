@@ -46,8 +46,7 @@ def explanation_document(
 ) -> dict[str, Any]:
     """event: the text that kube-scheduler would write. lastEvent: the text that it wrote last.
 
-    recovered: the explanation if no node were cordoned or unready, None where that makes no
-    difference.
+    recovered: the explanation if no node were cordoned or unready, None where it is the same.
     fitting: the first nodes that fit. leftOut: the number of a reason's nodes that are not named,
     and the sum over all reasons.
     """
@@ -118,8 +117,7 @@ def texts_of(names: Iterable[bytes]) -> list[str]:
     return list(map(text_of, names))
 
 
-#: Reasons that may pass without a change of pod or class, and the taints of such conditions
-#: (pkg/controller/nodelifecycle, v1.36.2): nobody should tolerate them to have a pod placed.
+#: Reasons that may pass by themselves; taints of node conditions (nodelifecycle, v1.36.2).
 _PASSING: Final = frozenset({Code.CORDONED, Code.TAINT, Code.POD_TAINT})
 _CONDITIONS: Final = "not-ready unreachable network-unavailable memory-pressure disk-pressure"
 _UNREADY: Final = [f"node.kubernetes.io/{each}" for each in f"{_CONDITIONS} pid-pressure".split()]
@@ -167,8 +165,7 @@ def _next_steps(explanation: Explanation, recovered: Explanation, event: str) ->
     if recovered.feasible:
         name = recovered.passing[0]
         node = shown(text_of(name))
-        cordoned = (each.nodes for each in explanation.reasons if each.code is Code.CORDONED)
-        if any(name in nodes for nodes in cordoned):
+        if Code.CORDONED in {each.code for each in explanation.reasons if name in each.nodes}:
             return [f"wait, or kubectl uncordon {node}"]
         return [f"wait until {node} recovers; kubectl describe node {node} shows its conditions"]
     # A warning prints the toleration to add.

@@ -95,7 +95,7 @@ def test_the_handlers_that_did_not_work_on_the_recorded_node_are_refused_until_o
     one: dict[str, dict[str, object]] = {"extender.cluster.distrust": {"MAX_EVENTS": 1}}
     with ready("serve", "--kubeconfig", config, "--distrust", "refuse", constants=one) as server:
         until(lambda: suspect_classes(server) == BROKEN - {"noshim"})
-        server.wait_for_line("2 runtime handlers changed; logging the first 1")
+        server.wait_for_line("2 runtime handlers changed; the first 1:")
         # A start says the same of the same occasion.
         assert len(cluster.written) == len(BROKEN) + 1
 
