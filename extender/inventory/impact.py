@@ -285,10 +285,11 @@ class ImpactWarning:
 
 
 def _nodes_for(changed: RuntimeClass, snapshot: Snapshot) -> Iterator[Node]:
-    # Shapes have only those conditions of nodes that a class asks for today. Conditions of the
-    # changed class that no shape has are assumed to be met.
+    # Shapes have only those conditions of nodes that a class asks for today. All others are assumed
+    # to be met.
+    known = [each.rules or ClassRules() for each in snapshot.runtime_classes.values()]
     assumed = frozenset((changed.rules or ClassRules()).conditions)
-    assumed -= {each for shape in snapshot.shapes.shapes for each in shape.conditions}
+    assumed -= {condition for rules in known for condition in rules.conditions}
     found = nodes_of(snapshot)
     for place, (name, number) in enumerate(zip(found.names, found.ids, strict=True)):
         shape = snapshot.shapes[number]

@@ -78,7 +78,7 @@ def test_who_updates_a_class_is_warned_of_what_that_breaks() -> None:
 
     changing = Webhook(kata, warns_of_impact=told)
 
-    def warnings(**scheduling: Any) -> list[str]:
+    def warnings(kata: dict[str, Any] = kata, **scheduling: Any) -> list[str]:
         changed = kata | {"scheduling": scheduling}
         answer = changing.ask("/validate", changed, kind=class_, operation="UPDATE")
         assert answer.allowed
@@ -94,6 +94,17 @@ def test_who_updates_a_class_is_warned_of_what_that_breaks() -> None:
     stranded, fewer = warnings(nodeSelector={**label, "pool": "b"})
     assert ": 2 pods could not start again on the node: nodes don't match" in stranded
     assert ": new pods keep 1 of 2 nodes" in fewer
+    # A condition that no class has asked for so far may be met; one that another asks for is known.
+    ready = {
+        "metadata": {
+            "name": "kata",
+            "annotations": {"runtimeclass-extender/node-conditions": "Ready"},
+        }
+    }
+    assert warnings(kata | ready, nodeSelector=label) == []
+    other = kata | {"metadata": ready["metadata"] | {"name": "other"}}
+    changing.store.replace_all(nodes, [runtime_class(kata), runtime_class(other)])
+    assert any("keep 0 of 2" in each for each in warnings(kata | ready, nodeSelector=label))
 
 
 # What is left alone
