@@ -62,7 +62,8 @@ def sandbox_of(pod: StartingPod, raw: Raw) -> Sandbox | None:
         return None
     failing = status.condition(_SANDBOX, "False")
     since = seconds_of(failing.last_transition_time) if failing else None
-    return found._replace(bound=bound, failing_since=since, counts=not _own_fault(raw))
+    counts = failing is not None and not _own_fault(raw)
+    return found._replace(bound=bound, failing_since=since, counts=counts)
 
 
 def seconds_of(text: str | None) -> float | None:
