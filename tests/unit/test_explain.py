@@ -238,7 +238,7 @@ def test_a_pod_that_asks_for_many_labels_is_explained_as_soon_as_one_that_asks_f
     nodes = nodes_of(snapshot)
     began = time.process_time()
     assert explain(Question(Pod(node_selector=selector), None, nodes, Policy())).feasible == 0
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 4
     assert explain(Question(Pod(node_selector=labels), None, nodes, Policy())).feasible == 2_000
     other = {**labels, "label-7": "w"}
     assert explain(Question(Pod(node_selector=other), None, nodes, Policy())).feasible == 0
