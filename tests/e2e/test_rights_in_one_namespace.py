@@ -53,6 +53,8 @@ def test_a_viewer_may_run_every_command(beside: Cluster, tmp_path: Path) -> None
         result = run(*words, "--kubeconfig", kubeconfig, "-o", "json")
         assert (result.returncode in (0, 1), result.stderr) == (True, ""), words
     beside.kubectl("delete", *names[:2])
+    # No controller deletes it with its namespace, and every later scheduler would try to bind it.
+    beside.delete("/api/v1/namespaces/ns/pods/web")
     beside.kubectl("delete", "namespace", "ns", "--wait=false")
     finish_namespace(beside, "ns")
 
