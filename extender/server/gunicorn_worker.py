@@ -56,9 +56,9 @@ _LIBC: Final = ctypes.CDLL(None)
 _trim: Final = getattr(_LIBC, "malloc_trim", int)
 _mallopt: Final = getattr(_LIBC, "mallopt", max)
 
-#: M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of glibc's malloc.h, in bytes: glibc returns no memory by
-#: itself. Otherwise it would do so between two large requests, and the second would get each page
-#: anew. M_ARENA_MAX: all threads share the main heap, since malloc_trim shortens no other heap.
+#: glibc's malloc.h. M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, in bytes: a freed block stays with the
+#: process until _trim, since returning it after each large request would cost the next one time.
+#: M_ARENA_MAX: all threads share the main heap, since malloc_trim shortens no other heap.
 _MALLOC_OPTIONS: Final = ((-3, 32 * 2**20), (-1, 2**30), (-8, 1))
 
 
