@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 from urllib.parse import unquote
 
@@ -86,4 +87,4 @@ def answered(verb: Verb, body: bytes) -> tuple[Any, int]:
 
 
 async def _run(verb: Verb, body: bytes) -> Answered:
-    return await verb([body], at_once)
+    return await verb(BytesIO(body), at_once)

@@ -10,6 +10,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
+from io import SEEK_END, BytesIO
 from typing import Final
 
 from msgspec import Raw, Struct
@@ -22,7 +23,7 @@ from extender.kubernetes.decoder import NULL, DecodeError, decode
 from extender.model.errors import BadRequestError
 from extender.model.reasons import shown
 from extender.verbs.bodies import MAX_POD_VALUES, bound_values, encode
-from extender.verbs.endpoint import Do, VerbRoute, joined
+from extender.verbs.endpoint import Do, VerbRoute, taken
 from extender.verbs.metrics import Metrics
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -104,14 +105,14 @@ class ReviewVerb:
             outcome: counter.labels(operation.value, outcome.value) for outcome in Outcome
         }
 
-    async def __call__(self, pieces: list[bytes], do: Do) -> tuple[list[bytes], int]:
-        if sum(map(len, pieces)) > LOOP_BYTES:
-            return [await do(self._reviewed, pieces)], 0
+    async def __call__(self, body: BytesIO, do: Do) -> tuple[list[bytes], int]:
+        if body.seek(0, SEEK_END) > LOOP_BYTES:
+            return [await do(self._reviewed, body)], 0
         loop = asyncio.get_running_loop()
-        return [await loop.run_in_executor(self._threads, self._reviewed, pieces)], 0
+        return [await loop.run_in_executor(self._threads, self._reviewed, body)], 0
 
-    def _reviewed(self, pieces: list[bytes]) -> bytes:
-        asked = decode_review(joined(pieces))
+    def _reviewed(self, body: BytesIO) -> bytes:
+        asked = decode_review(taken(body))
         answer = self._reviewer.review(self._operation, asked)
         if answer.code != HTTPStatus.OK:
             # The pod's author sees the message of a refusal; the log is for the operator.

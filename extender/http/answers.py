@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from http import HTTPStatus
+from io import BytesIO
 from typing import Final, Protocol
 from urllib.parse import parse_qs
 
@@ -33,14 +34,14 @@ class Refusal(Exception):  # noqa: N818 - a malformed or too large request, not 
 class Request(Struct):
     """A complete request: the path is decoded, the query as sent, names of headers in lower case.
 
-    body: the pieces in which the content arrived. size: the sum of their lengths.
+    body: the content; closed once it is read, to free its memory. size: its length in bytes.
     """
 
     method: str
     path: str
     query: bytes
     headers: Sequence[Header]
-    body: list[bytes]
+    body: BytesIO
     size: int
 
     def header(self, name: bytes) -> bytes:

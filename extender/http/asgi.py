@@ -6,6 +6,7 @@ Flask serves all other paths: the pages and answers for people.
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from http import HTTPStatus
+from io import BytesIO
 from typing import Any, Final
 from urllib.parse import quote_from_bytes
 
@@ -83,7 +84,7 @@ class Application:
     async def _read(self, scope: Scope, receive: Receive, held: list[int]) -> Request | None:
         """The request with its body, None if the client has disconnected. Raises Refusal."""
         headers = scope["headers"]
-        size, body, more = 0, list[bytes](), True
+        size, body, more = 0, BytesIO(), True
         # httptools has checked that Content-Length is a number.
         expected = int(dict(headers).get(_LENGTH, 0))
         while True:
@@ -98,9 +99,13 @@ class Application:
             message = await receive()
             if message["type"] != "http.request":
                 return None
-            body.append(message.get("body", b""))
-            size += len(body[-1])
+            piece = message.get("body", b"")
             more = message.get("more_body", False)
+            if size or more:
+                body.write(piece)
+            else:
+                body = BytesIO(piece)  # Without a copy.
+            size += len(piece)
 
     async def _page(self, request: Request, scope: Scope, send: Send) -> None:
         """Have Flask answer the request, with its length in the headers."""
@@ -109,7 +114,7 @@ class Application:
         query = quote_from_bytes(request.query, _QUERY).encode()
 
         async def receive() -> MutableMapping[str, Any]:
-            return {"type": "http.request", "body": b"".join(request.body)}
+            return {"type": "http.request", "body": request.body.getvalue()}
 
         async with self._turns:
             await self._pages({**scope, "headers": headers, "query_string": query}, receive, send)

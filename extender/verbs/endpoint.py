@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
+from io import BytesIO
 from typing import Any, Final
 
 from extender.http.answers import Answer, Request, answer_of
@@ -40,9 +41,8 @@ Answered = tuple[Chunks, int]
 #: Calls a function on the event loop or in a thread, by the body's size (http.limits.work).
 Do = Callable[..., Awaitable[Any]]
 
-
-#: Answers a body, which is given in pieces.
-Verb = Callable[[list[bytes], Do], Awaitable[Answered]]
+#: Answers the body of a request.
+Verb = Callable[[BytesIO, Do], Awaitable[Answered]]
 
 
 class VerbRoute:
@@ -69,11 +69,11 @@ class VerbRoute:
         return Answer(chunks)
 
 
-def joined(pieces: list[bytes]) -> bytes:
-    """The whole body. Drops its pieces: body and pieces would take twice the memory."""
-    body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    pieces.clear()
-    return body
+def taken(body: BytesIO) -> bytes:
+    """The content of a body, without a copy. Its memory is freed once the caller drops it."""
+    content = body.getvalue()
+    body.close()
+    return content
 
 
 def _limits_uses(runtime_class: RuntimeClass | None) -> bool:
@@ -86,9 +86,9 @@ class FilterVerb:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    async def __call__(self, pieces: list[bytes], do: Do) -> Answered:
+    async def __call__(self, body: BytesIO, do: Do) -> Answered:
         service = self._service
-        args: Args = await do(lambda: decode_args(joined(pieces), service.seen_nodes))
+        args: Args = await do(lambda: decode_args(taken(body), service.seen_nodes))
         pod, nodes = args.pod, args.nodes
         if pod.is_unconstrained:
             return encode_passed_all(nodes), nodes.count
@@ -185,9 +185,9 @@ class PrioritizeVerb:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    async def __call__(self, pieces: list[bytes], do: Do) -> Answered:
+    async def __call__(self, body: BytesIO, do: Do) -> Answered:
         def answer() -> Answered:
-            args = decode_args(joined(pieces), self._service.seen_nodes)
+            args = decode_args(taken(body), self._service.seen_nodes)
             return self.scored(args), args.nodes.count
 
         answered: Answered = await do(answer)
@@ -212,9 +212,9 @@ class PreemptVerb:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    async def __call__(self, pieces: list[bytes], do: Do) -> Answered:
+    async def __call__(self, body: BytesIO, do: Do) -> Answered:
         service = self._service
-        args = await do(lambda: decode_preemption_args(joined(pieces)))
+        args = await do(lambda: decode_preemption_args(taken(body)))
         pod = args.pod
         if pod.is_unconstrained:
             unchanged: Answered = await do(encode_kept, args, None)

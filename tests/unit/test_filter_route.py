@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator
 from dataclasses import replace
+from io import BytesIO
 
 import orjson
 import pytest
@@ -92,7 +93,7 @@ def test_the_event_loop_goes_on_while_a_class_is_looked_up_that_was_deleted_betw
 
     async def ask() -> bytes:
         verb = filter_of(store_of([Node("plain")], [GVISOR]), [Node("plain")], [], look_up)
-        task = asyncio.create_task(verb([BODY], at_once))
+        task = asyncio.create_task(verb(BytesIO(BODY), at_once))
         while not asked.is_set():
             await asyncio.sleep(0.001)
         assert not task.done()
