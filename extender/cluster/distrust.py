@@ -149,8 +149,6 @@ class NodeEvents:
     def _create(self, event: NodeEvent) -> None:
         response = self._connection.send("POST", _PATH, _body(event), silence=_ANSWER_SECONDS)
         body = response.read_all(_ANSWER_SECONDS)
-        if response.status == 401:
-            self._connection.rejected()
         # 409: another replica has created it.
         if response.status not in (201, 409):
             raise StatusError(response.status, body)

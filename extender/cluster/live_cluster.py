@@ -41,11 +41,9 @@ LIMIT_SECONDS: Final = 1.0
 #: How long the result of a lookup, also a failed one, is reused for the same name.
 REUSE_SECONDS: Final = 1.0
 
-#: Lookups a second, for all names together.
-QUESTIONS_PER_SECOND: Final = 10
-
-#: The most lookups in flight, whether or not a request still waits for them. Each has a thread.
-MAX_UNDER_WAY: Final = 8
+#: The most lookups that begin in a second, and the most in flight, for all names together. A lookup
+#: is in flight until the API server answers, whether or not a request still waits for it.
+MAX_LOOKUPS: Final = 10
 
 
 class _Question(NamedTuple):
@@ -68,9 +66,9 @@ class LiveLookup:
         self._feed = feed
         self._clock = clock
         self._lock = threading.Lock()
-        self._bucket = TokenBucket(QUESTIONS_PER_SECOND, QUESTIONS_PER_SECOND, clock)
+        self._bucket = TokenBucket(MAX_LOOKUPS, MAX_LOOKUPS, clock)
         self._questions: dict[str, _Question] = {}
-        self._threads = ThreadPoolExecutor(MAX_UNDER_WAY, "lookup", self._begin_thread)
+        self._threads = ThreadPoolExecutor(MAX_LOOKUPS, "lookup", self._begin_thread)
         self._own = threading.local()
 
     def __call__(self, name: str) -> RuntimeClass | None:
@@ -90,15 +88,17 @@ class LiveLookup:
     def _question(self, name: str) -> _Question:
         now = self._clock()
         with self._lock:
-            known = self._questions.items()
             self._questions = {
-                each: asked for each, asked in known if now - asked.asked_at < REUSE_SECONDS
+                each: asked
+                for each, asked in self._questions.items()
+                if now - asked.asked_at < REUSE_SECONDS or not asked.answer.done()
             }
             question = self._questions.get(name)
             if question is not None:
                 return question
-            if not self._bucket.take():
-                raise _undecided(name, f"more than {QUESTIONS_PER_SECOND} look-ups a second")
+            waiting = sum(not each.answer.done() for each in self._questions.values())
+            if waiting >= MAX_LOOKUPS or not self._bucket.take():
+                raise _undecided(name, f"more than {MAX_LOOKUPS} look-ups at once or a second")
             question = _Question(now, self._threads.submit(self._get, name))
             self._questions[name] = question
             return question
@@ -115,8 +115,6 @@ class LiveLookup:
             return self._feed.offer(Raw(body))
         if response.status == 404 and status_of(body).code == 404:
             return None
-        if response.status == 401:
-            connection.rejected()
         raise StatusError(response.status, body)
 
 

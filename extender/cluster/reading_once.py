@@ -48,10 +48,6 @@ _SILENCE_SECONDS: Final = 30.0
 #: The user in the API server's message (forbiddenMessage, k8s.io/apiserver, v1.36.2).
 _USER: Final = re.compile(r'User "([^"]+)"')
 
-#: Field selectors for the pods that may still run, and for pods without a node.
-_ALIVE: Final = "status.phase!=Succeeded,status.phase!=Failed"
-_WAITING: Final = "spec.nodeName=,status.phase=Pending"
-
 
 class ReadError(UsageError):
     """The cluster could not be read. The text is one line: the address and the cause."""
@@ -147,12 +143,12 @@ _TRIED: Final = 8
 #: listed; a page of 500 pods takes some tens of ms.
 _BY_NAME: Final = 100
 
-#: The most pods read of one list, in about 4 s (make bench-usage). 5,000 nodes may have as many.
+#: The most pods read of one list, in about 4 s. 5,000 nodes may have as many.
 MAX_PODS: Final = 100_000
 
 
 def _on(node: bytes) -> str:
-    return f"spec.nodeName={text_of(node)},{_ALIVE}"
+    return f"spec.nodeName={text_of(node)},{kinds.ALIVE}"
 
 
 class ClusterReader:
@@ -208,7 +204,7 @@ class ClusterReader:
     def pods(self, namespace: str = "", *, pending: bool = False) -> Iterator[FoundPod]:
         """All pods that have not finished. pending: only pods without a node."""
         kind = kinds.pods_of(namespace)
-        for raw in self.objects(kind, _WAITING if pending else _ALIVE):
+        for raw in self.objects(kind, kinds.WAITING if pending else kinds.ALIVE):
             read = _read(decode, raw, RawPod)
             pod = placed_pod_of(read)
             if not (pod.finished or (pending and pod.node)):
@@ -232,7 +228,7 @@ class ClusterReader:
 
     def subjects(self) -> Iterator[tuple[str, Raw]]:
         for kind in (kinds.PODS, *WORKLOADS):
-            for raw in self.objects(kind, _ALIVE if kind is kinds.PODS else ""):
+            for raw in self.objects(kind, kinds.ALIVE if kind is kinds.PODS else ""):
                 yield kind.name, raw
 
     def pods_beside(self, incoming: IncomingPod, most: int = MAX_PODS) -> Iterator[PodLoad]:
@@ -243,7 +239,7 @@ class ClusterReader:
         names = incoming.reached
         if not names:
             return
-        waiting = f"status.nominatedNodeName!=,spec.nodeName=,{_ALIVE}"
+        waiting = f"status.nominatedNodeName!=,spec.nodeName=,{kinds.ALIVE}"
         nominated = list(self._loads(waiting, most))
         tried = dict[bytes, list[PodLoad]]()
         for name in names[:_TRIED]:
@@ -255,7 +251,7 @@ class ClusterReader:
                 yield from there
                 return
         if len(names) > _BY_NAME:
-            yield from self._loads(_ALIVE, most)
+            yield from self._loads(kinds.ALIVE, most)
             return
         yield from nominated
         for name in names:

@@ -22,7 +22,7 @@ from extender.cluster.rate_limit import LogLimit, TokenBucket
 from extender.cluster.snapshot_store import SnapshotStore, Swap
 from extender.kubernetes.decoder import DecodeError, decode, nullable
 from extender.kubernetes.explained_pods import uses_in
-from extender.kubernetes.kinds import PODS, pod_path
+from extender.kubernetes.kinds import PODS, WAITING, pod_path
 from extender.kubernetes.pods import RawPod, RawPodSpec, pod_of, pod_status
 from extender.model.objects import Pod
 from extender.model.reasons import has_ours
@@ -218,8 +218,6 @@ class Requeue:
             self._tell(logging.INFO, "pod requeued", pod, runtimeclass=pod.runtime_class)
             return
         error = StatusError(response.status, body)
-        if error.status == HTTPStatus.UNAUTHORIZED:
-            self._connection.rejected()
         if error.status not in _MAY_PASS and error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             # Such as 404 if the pod is gone, or 409 if another pod has its name.
             self._tell(logging.INFO, "pod not requeued", pod, cause=str(error))
@@ -274,13 +272,9 @@ def _is_woken(pod: RefusedPod, changes: _Changes, snapshot: Snapshot, policy: Po
     )
 
 
-#: The pods without a node that have not ended.
-_WAITING: Final = "spec.nodeName=,status.phase=Pending"
-
-
 def refused_pods(connection: ApiConnection) -> Iterator[Pod]:
     """The pods without a node that we have refused. Raises ConnectionFaultError."""
-    found = listed(connection, PODS, {"fieldSelector": _WAITING}, LIST_SILENCE_SECONDS)
+    found = listed(connection, PODS, {"fieldSelector": WAITING}, LIST_SILENCE_SECONDS)
     yield from filter(None, map(_refused, found))
 
 

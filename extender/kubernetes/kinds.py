@@ -40,6 +40,10 @@ NODE_TEMPLATES: Final = (
     Kind("MachineDeployment", "cluster.x-k8s.io", "machinedeployments", version="v1beta1"),
 )
 
+#: Field selectors for the pods that may still run, and for those of them without a node.
+ALIVE: Final = "status.phase!=Succeeded,status.phase!=Failed"
+WAITING: Final = "spec.nodeName=,status.phase=Pending"
+
 #: The path of the API server's version, which every client may read.
 VERSION_PATH: Final = "/version"
 

@@ -59,7 +59,6 @@ class Connection(ApiConnection):
         self.paths: list[str] = []
         self.queries: list[Mapping[str, str]] = []
         self.patched: list[str] = []
-        self.credentials_read = 0
 
     def get(
         self,
@@ -76,9 +75,6 @@ class Connection(ApiConnection):
     def send(self, method: str, path: str, body: bytes, *, silence: float) -> Body:
         self.patched.append(path.rpartition("/")[2])
         return self._patch()
-
-    def rejected(self) -> None:
-        self.credentials_read += 1
 
     def interrupt(self) -> None:
         pass

@@ -140,7 +140,10 @@ def _cause(error: BaseException) -> str:
 
 
 class ApiConnection:
-    """A connection to the API server for one thread; other threads may `interrupt` it."""
+    """A connection to the API server for one thread; other threads may `interrupt` it.
+
+    After a 401 the next request reads the credentials again.
+    """
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
@@ -164,10 +167,6 @@ class ApiConnection:
     def send(self, method: str, path: str, body: bytes, *, silence: float) -> ApiResponse:
         """Send a POST or a merge PATCH. Raises ConnectionFaultError."""
         return self._request(method, path, {}, body, Timeout(connect=CONNECT_SECONDS, read=silence))
-
-    def rejected(self) -> None:
-        """Reload the credentials after a 401."""
-        self._config.rejected()
 
     def interrupt(self) -> None:
         """Cut off the connection, from any thread. It can't be used again."""
@@ -208,6 +207,8 @@ class ApiConnection:
                 redirect=False,
                 preload_content=False,
             )
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            self._config.rejected()
         return ApiResponse(response, self._sock)
 
     def _current_pools(self) -> urllib3.PoolManager:
@@ -278,7 +279,6 @@ def fetched(
     response = connection.get(path, query, silence=silence)
     if response.status == HTTPStatus.UNAUTHORIZED:
         response.close()
-        connection.rejected()
         response = connection.get(path, query, silence=silence)
     body = response.read_all(silence)
     _LOG.debug("asked", extra={"path": path, "status": response.status, "bytes": len(body)})

@@ -218,8 +218,6 @@ class Reflector:
             status = status_of(response.read_all(_STATUS_SECONDS))
         except ConnectionFaultError:
             status = status_of(b"")
-        if response.status == 401:
-            self._connection.rejected()
         return Ending(
             reason_of_status(response.status),
             f"HTTP {response.status} {status.message}".rstrip(),
