@@ -158,6 +158,8 @@ class Shapes:
         table = self._tables.get(key, NO_SHAPES)
         if len(table.codes) <= len(self.shapes):
             table = extended(table, self.shapes, requirements.mismatch)
+            if not shared.is_small:
+                return table
             tables = {**self._tables, key: table}
             reasons = sum(len(each.reasons) for each in tables.values())
             if len(tables) > MAX_TABLES or reasons > MAX_REASONS:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from extender.model.objects import Pod, RuntimeClass, Taint
-from extender.model.pod_needs import Toleration
+from extender.model.pod_needs import KubeletNeeds, Toleration
 from extender.model.reasons import UNKNOWN_NODE
 from extender.rules import verdicts as rules
 from extender.rules.node_checks import Policy, Requirements
@@ -104,6 +104,15 @@ def test_a_table_that_is_extended_counts_once(monkeypatch: pytest.MonkeyPatch) -
         shapes = Shapes(SHAPES[:count], shapes)
         verdicts(shapes, one)
         assert len(shapes._tables) == 2
+
+
+def test_tables_of_long_texts_are_not_remembered() -> None:
+    """A client may write a megabyte into spec.os.name."""
+    shapes, (one,) = Shapes(SHAPES), classes(1)
+    for number in range(3):
+        pod = Pod(kubelet_needs=KubeletNeeds(system="x" * 3000 + str(number)))
+        assert texts(verdicts(shapes, one, pod)) == judged(one, SHAPES, pod)
+    assert not shapes._tables
 
 
 def test_the_tolerations_that_are_remembered_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
