@@ -179,30 +179,34 @@ class Requeue:
         self._stopping.wait(max(0.0, rests_until - self._clock()))
 
     def _patch_all(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            while not self._bucket.take():
-                if self._stopping.wait(self._bucket.delay()):
-                    return
-            pod = self._refused.get(key)
-            if pod is not None:
-                self._patch_in_tries(pod)
+        """Patch the remembered pods. Failed patches are retried after all others.
 
-    def _patch_in_tries(self, pod: RefusedPod) -> None:
-        """Patch a pod, even if it has passed meanwhile, so that a missing permission is logged."""
+        Retries ignore that a pod has passed meanwhile, so that a missing permission is logged.
+        """
+        pods: Iterable[RefusedPod | None] = map(self._refused.get, keys)
         for left in reversed(range(_MAX_TRIES)):
-            try:
-                self._patch(pod)
-                return
-            except ConnectionFaultError as error:
-                if left:
-                    text = "pods not requeued yet"
-                    self._limit.say(logging.WARNING, "patch", text, cause=str(error))
-                    if self._stopping.wait(RETRY_SECONDS):
+            failed = list[RefusedPod]()
+            for pod in filter(None, pods):
+                while not self._bucket.take():
+                    if self._stopping.wait(self._bucket.delay()):
                         return
-                elif error.status == HTTPStatus.FORBIDDEN:
-                    self._tell_missing("patch", error)
-                else:
-                    self._tell(logging.WARNING, "pod not requeued", pod, cause=str(error))
+                try:
+                    self._patch(pod)
+                except ConnectionFaultError as error:
+                    failed.append(pod)
+                    self._tell_failed(pod, error, is_final=not left)
+            if not failed or not left or self._stopping.wait(RETRY_SECONDS):
+                return
+            pods = failed
+
+    def _tell_failed(self, pod: RefusedPod, error: ConnectionFaultError, *, is_final: bool) -> None:
+        if not is_final:
+            text = "pods not requeued yet"
+            self._limit.say(logging.WARNING, "patch", text, cause=str(error))
+        elif error.status == HTTPStatus.FORBIDDEN:
+            self._tell_missing("patch", error)
+        else:
+            self._tell(logging.WARNING, "pod not requeued", pod, cause=str(error))
 
     def _tell_missing(self, verb: str, error: ConnectionFaultError) -> None:
         text = f"missing permission: {verb} pods; add it to the ClusterRole (--requeue-pods)"

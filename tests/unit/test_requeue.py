@@ -231,6 +231,17 @@ def test_a_patch_is_tried_five_times(
     assert api.patched == (["web"] if times < 5 else [])
 
 
+def test_a_pod_whose_patch_is_denied_holds_up_no_other() -> None:
+    """A policy of one namespace may deny it. The pause before a retry is 2 s."""
+    store, refused, api = woken_web()
+    refused.refuse(replace(WEB, name="other", uid="uid-other"))
+    api.answers.append(partial(refusal, 403))
+    with requeueing(store, api, refused):
+        store.replace_runtime_classes([GVISOR])
+        until(lambda: api.successes == 1, 1.5)
+    assert api.patched == ["other"]
+
+
 def test_a_missing_right_is_told_though_the_pod_passes_before_the_second_try(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
