@@ -44,7 +44,7 @@ class NodeWait:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + WAIT_SECONDS
         is_counted = False
-        while True:
+        while loop.time() < deadline:
             if self._store.snapshot is judged and not is_counted:
                 if not self._count(tried_before):
                     return

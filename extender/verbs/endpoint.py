@@ -41,6 +41,9 @@ Answered = tuple[Chunks, int]
 #: Calls a function on the event loop or in a thread, by the body's size (http.limits.work).
 Do = Callable[..., Awaitable[Any]]
 
+#: The nodes of a request: names, or whole Nodes.
+Nodes = NameRun | NodeItems
+
 #: Answers the body of a request.
 Verb = Callable[[BytesIO, Do], Awaitable[Answered]]
 
@@ -96,36 +99,29 @@ class FilterVerb:
             runtime_class, snapshot = await service.look_up(pod)
             if _limits_uses(runtime_class):
                 pod = await do(with_uses, pod, args.text)
-            if isinstance(nodes, NodeItems):
-                described = await do(self._described, pod, runtime_class, snapshot, nodes)
-                return described, nodes.count
-            if not snapshot.nodes_synced:
+            are_named = isinstance(nodes, NameRun)
+            if are_named and not snapshot.nodes_synced:
                 raise not_synced("nodes")
-            result = await do(self._named, pod, runtime_class, snapshot, nodes)
+            result = await do(self._judged, pod, runtime_class, snapshot, nodes)
             if result.leaves_none and not pod.is_bound:
                 result = await self._look_again(result, pod, snapshot, nodes, do)
             self._note(pod, result)
-            chunks = await do(encode_filtered_names, nodes, result, service.reasons)
-            return chunks, nodes.count
+            encode = encode_filtered_names if are_named else encode_filtered_nodes
+            return await do(encode, nodes, result, service.reasons), nodes.count
         except UndecidedError as error:
             return encode_filter_error(nodes, str(error)), nodes.count
 
-    def _named(
-        self, pod: Pod, runtime_class: RuntimeClass | None, snapshot: Snapshot, names: NameRun
+    def _judged(
+        self, pod: Pod, runtime_class: RuntimeClass | None, snapshot: Snapshot, nodes: Nodes
     ) -> FilterResult:
         policy = self._service.policy
-        return sort_nodes(match_names(pod, runtime_class, snapshot, names, policy))
-
-    def _described(
-        self, pod: Pod, runtime_class: RuntimeClass | None, snapshot: Snapshot, nodes: NodeItems
-    ) -> Chunks:
-        service, suspects = self._service, snapshot.suspects
-        result = sort_nodes(match_nodes(pod, runtime_class, nodes.nodes, service.policy, suspects))
-        self._note(pod, result)
-        return encode_filtered_nodes(nodes, result, service.reasons)
+        if isinstance(nodes, NameRun):
+            return sort_nodes(match_names(pod, runtime_class, snapshot, nodes, policy))
+        suspects = snapshot.suspects
+        return sort_nodes(match_nodes(pod, runtime_class, nodes.nodes, policy, suspects))
 
     async def _look_again(
-        self, result: FilterResult, pod: Pod, judged: Snapshot, names: NameRun, do: Do
+        self, result: FilterResult, pod: Pod, judged: Snapshot, nodes: Nodes, do: Do
     ) -> FilterResult:
         """Judge a refused pod again by newer snapshots, until one of them leaves it a node.
 
@@ -135,7 +131,8 @@ class FilterVerb:
         """
         service = self._service
         tried_before = service.refused.refuse(pod)
-        if result.depends_on_nodes and service.node_events is not None:
+        waits = isinstance(nodes, NameRun) and result.depends_on_nodes
+        if waits and service.node_events is not None:
             newer = service.node_events(judged, tried_before=tried_before)
         else:
             newer = self._newer(judged)
@@ -148,7 +145,7 @@ class FilterVerb:
                 if pod.uses is None and _limits_uses(runtime_class):
                     # The class now lists unsupported features. The next attempt checks them.
                     break
-                result = await do(self._named, pod, runtime_class, snapshot, names)
+                result = await do(self._judged, pod, runtime_class, snapshot, nodes)
                 if not result.leaves_none:
                     break
         return result

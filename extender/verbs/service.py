@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from extender.http.health import Health
 from extender.kubernetes.namespaces import NamespaceRules
 from extender.kubernetes.versions import Version
+from extender.model.errors import not_synced
 from extender.model.objects import Node, Pod, RuntimeClass
 from extender.model.using_objects import WaitingPods
 from extender.rules.class_nodes import Support
@@ -134,12 +135,15 @@ class Service:
     def resolve_waiting(self, pod: Pod) -> tuple[RuntimeClass | None, Snapshot]:
         """The class that the pod names, and the snapshot to judge nodes by.
 
-        If the snapshot lacks the class, waits for the API server. The class is then only in a newer
-        snapshot, which also has the node labels that the class asks for. Raises UndecidedError
-        while the classes are not synced, and if the API server does not answer.
+        If the snapshot lacks the class, waits for the API server. The class must then be in a newer
+        snapshot, which also has the node labels that the class asks for. Raises UndecidedError if
+        it is not, while the classes are not synced, and if the API server does not answer.
         """
         snapshot = self.source.snapshot
         runtime_class = find_class(pod.runtime_class_name, snapshot, self.lookup)
         if runtime_class is None or pod.runtime_class_name in snapshot.runtime_classes:
             return runtime_class, snapshot
-        return runtime_class, self.source.snapshot
+        snapshot = self.source.snapshot
+        if pod.runtime_class_name not in snapshot.runtime_classes:
+            raise not_synced(f"RuntimeClass {pod.runtime_class_name}")
+        return runtime_class, snapshot

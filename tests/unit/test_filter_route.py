@@ -69,7 +69,31 @@ def test_a_node_that_has_begun_to_match_passes() -> None:
 def test_a_class_that_has_gone_is_asked_for_again() -> None:
     """A deleted class does not count as a class without requirements."""
     assert "not found" in refusals([], [Node("plain")], None)
-    assert "nodeSelector sandbox=gvisor" in refusals([], [Node("plain")], GVISOR)
+
+
+def test_a_looked_up_class_that_an_older_list_has_dropped_is_undecided() -> None:
+    """Judged without the labels that the class asks for, every node would be refused."""
+    verb = filter_of(store_of([Node("plain")], [GVISOR]), [Node("plain")], [], lambda _: GVISOR)
+    answer, _ = answered(verb, BODY)
+    assert answer["Error"] == "runtimeclass-extender: RuntimeClass gvisor not synced yet"
+
+
+def test_whole_nodes_are_judged_again_by_a_class_that_comes_meanwhile() -> None:
+    """The pod was not remembered yet, so the new class requeued nothing."""
+    store, asked = store_of([], []), list[str]()
+
+    def look_up(name: str) -> RuntimeClass | None:
+        asked.append(name)
+        if len(asked) == 1:
+            store.replace_runtime_classes([GVISOR])
+            return None
+        return GVISOR
+
+    items = [{"metadata": {"name": "n1", "labels": {"sandbox": "gvisor"}}}]
+    body = orjson.dumps({"Pod": GVISOR_POD, "Nodes": {"items": items}, "NodeNames": None})
+    answer, _ = answered(FilterVerb(service_over(store, lookup=look_up)), body)
+    assert not answer["FailedAndUnresolvableNodes"]
+    assert len(asked) == 1
 
 
 def test_reasons_that_no_asked_node_has_are_not_counted() -> None:

@@ -91,3 +91,24 @@ def test_waits_are_few_and_fewer_for_pods_seen_for_the_first_time(store: Snapsho
     assert ask(True) == WAITS_PER_SECOND
     clock.now += 1
     assert ask(False) == FIRST_WAITS_PER_SECOND
+
+
+@pytest.mark.parametrize("seconds", [0.0, 20.0])
+def test_ever_new_snapshots_do_not_prolong_the_wait(
+    store: SnapshotStore, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr("extender.cluster.node_wait.WAIT_SECONDS", seconds)
+
+    async def ask() -> int:
+        count = 0
+        replace_nodes(store, [Node("n2")])
+        async with aclosing(NodeWait(store)(judged, tried_before=True)) as news:
+            async for _ in news:
+                count += 1
+                replace_nodes(store, [Node(f"n{count}")])
+                if count == 5:
+                    break
+        return count
+
+    judged = store.snapshot
+    assert asyncio.run(ask()) == (5 if seconds else 0)
