@@ -211,7 +211,8 @@ def _of_context(context: RawSecurityContext | None) -> Iterator[str]:
     if context.proc_mount == "Unmasked":
         yield "procMountUnmasked"
     for each in (context.capabilities.add or ()) if context.capabilities else ():
-        yield from ("capabilities", f"{CAPABILITY}{(each or '').upper()}")
+        # CRI-O also takes names with the prefix (toCAPPrefixed, server/sandbox_run.go).
+        yield from ("capabilities", CAPABILITY + (each or "").upper().removeprefix("CAP_"))
     if context.sysctls:
         yield "sysctls"
     if context.seccomp_profile is not None and context.seccomp_profile.type == "Localhost":
