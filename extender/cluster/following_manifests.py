@@ -100,6 +100,7 @@ class ManifestFollower:
             now = signatures(self._paths)
         except ManifestError as error:
             self._fail(str(error))
+            self._loaded = None  # The files are read again once they are back.
             return
         settled, self._seen = now == self._seen, now
         if now == self._loaded or not settled:

@@ -3,8 +3,9 @@
 import platform
 from collections import Counter as Count
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, partial
+from types import MappingProxyType
 from typing import Final
 
 from prometheus_client import (
@@ -210,8 +211,7 @@ class PodsCollector(Collector):
     groups: Callable[[], Mapping[PodGroup, int] | None]
     snapshot: Callable[[], Snapshot]
     policy: Policy
-    _judged_by: Snapshot | None = None
-    _states: dict[PodGroup, State] = field(default_factory=dict)
+    _states: tuple[Snapshot | None, Mapping[PodGroup, State]] = (None, MappingProxyType({}))
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         about = "Pods of the RuntimeClass that have not ended, by state."
@@ -242,12 +242,14 @@ class PodsCollector(Collector):
         yield waiting
 
     def _usage(self, groups: Mapping[PodGroup, int], snapshot: Snapshot) -> Usage:
-        known = self._states if self._judged_by is snapshot else {}
-        self._judged_by, self._states = snapshot, {}
+        judged_by, known = self._states
+        states = dict[PodGroup, State]()
         usage, placement = Usage(), Placement(snapshot, self.policy)
         for group, number in groups.items():
             example = group.example
-            state = self._states[group] = known.get(group) or placement.judge(example)[0]
+            state = known.get(group) if judged_by is snapshot else None
+            state = states[group] = state or placement.judge(example)[0]
             runtime_class = snapshot.runtime_classes.get(example.runtime_class_name)
             usage.count(example, state, number, wait_of(example, runtime_class))
+        self._states = snapshot, states
         return usage

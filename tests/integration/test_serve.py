@@ -74,6 +74,16 @@ def test_edited_manifests_switch_answers_once_and_fail_no_request(tmp_path: Path
     assert len(answers) > 1000
 
 
+def test_a_folder_that_was_away_for_a_moment_is_no_longer_told(tmp_path: Path) -> None:
+    folder, away = tmp_path / "manifests", tmp_path / "away"
+    shutil.copytree(CLUSTER, folder)
+    with serving(folder) as server:
+        folder.rename(away)
+        server.wait_for_line("manifests not reloaded")
+        away.rename(folder)
+        until(lambda: b"last reload failed" not in server.request("GET", "/readyz?verbose")[1])
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
