@@ -133,8 +133,8 @@ class SnapshotStore:
                     shape = replace(shape, suspects=suspects.get(name, frozenset()))
                     self._pending[name] = _NodeState(
                         self._shape_ids.of(shape),
-                        current.labels[name],
-                        current.allocatable.get(name, b""),
+                        current.table.labels[name],
+                        current.table.allocatable.get(name, b""),
                     )
             self._swap(suspects=suspects if before != suspects else before)
 
@@ -172,8 +172,8 @@ class SnapshotStore:
         shape_id = self._shape_ids.of(shape)
         if (
             current.nodes[name] == shape_id
-            and current.labels.get(name) == labels
-            and current.allocatable.get(name, b"") == node.allocatable
+            and current.table.labels.get(name) == labels
+            and current.table.allocatable.get(name, b"") == node.allocatable
         ):
             self._pending.pop(name, None)
         else:
@@ -198,7 +198,7 @@ class SnapshotStore:
         if not changed and not everywhere:
             return
         current = self.snapshot
-        for name, labels in current.labels.items():
+        for name, labels in current.table.labels.items():
             if everywhere or decode(labels, _StringDict).items() & changed:
                 bare = replace(
                     current.shapes[current.nodes[name]],
@@ -207,7 +207,7 @@ class SnapshotStore:
                     conditions=frozenset(),
                     suspects=frozenset(),
                 )
-                allocatable = current.allocatable.get(name, b"")
+                allocatable = current.table.allocatable.get(name, b"")
                 conditions = self._conditions[name]
                 self._note(ObservedNode(name, labels, bare, allocatable, conditions))
 

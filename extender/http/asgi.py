@@ -14,12 +14,10 @@ from extender.http.answers import Answer, Refusal, Request, Route, answer_of, er
 from extender.http.limits import SMALL_BYTES, Room
 from extender.model.reasons import shown
 
-#: How much of an answer is written at once. Over TLS, uvloop applies backpressure only between two
-#: writes.
+#: The bytes of an answer in one write. Over TLS, uvloop applies backpressure between writes only.
 PIECE_BYTES: Final = 512 * 1024
 
-#: How many pages may be made or sent at a time, also to slow clients. A page of a large cluster has
-#: some megabytes.
+#: The most pages that are made or sent at a time. A page of a large cluster has some megabytes.
 MAX_PAGES: Final = 32
 
 Scope = MutableMapping[str, Any]

@@ -23,10 +23,8 @@ class Check:
     detail: str = ""
 
     def __str__(self) -> str:
-        if not self.passed:
-            line = f"[-]{self.name} failed"
-        else:
-            line = f"[+]{self.name} {'stale' if self.detail else 'ok'}"
+        outcome = "failed" if not self.passed else "stale" if self.detail else "ok"
+        line = f"[{'+' if self.passed else '-'}]{self.name} {outcome}"
         return f"{line}: {printable(self.detail)}" if self.detail else line
 
 

@@ -76,7 +76,7 @@ class Headroom:
         self, runtime_class: RuntimeClass
     ) -> Iterator[tuple[bytes, tuple[int, Sequence[str]]]]:
         """Each node that a pod of the class may run on, with the result of `fitting`."""
-        total, allocatable = self._total(runtime_class), self._snapshot.allocatable
+        total, allocatable = self._total(runtime_class), self._snapshot.table.allocatable
         # The verdicts on shapes already cover the class's nodeSelector and terms.
         asking = replace(_pod_of(runtime_class), node_selector={}, node_affinity=None)
         asked = Question(asking, runtime_class, self._candidates, self._policy)
@@ -130,7 +130,7 @@ class Headroom:
     def _example(self, pools: Pools, pool: str) -> bytes:
         """status.allocatable of the pool's first node, as JSON; empty if there is no such pool."""
         found = next((each for each in pools.pools if each.name == pool), None)
-        return self._snapshot.allocatable.get(found.nodes[0], b"") if found else b""
+        return self._snapshot.table.allocatable.get(found.nodes[0], b"") if found else b""
 
 
 def _pod_of(runtime_class: RuntimeClass) -> Pod:

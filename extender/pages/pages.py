@@ -157,7 +157,7 @@ class Pages:
         with self._service.turn.released():
             found = self._service.find_node(name)
         # Shape and labels are empty for a node that has just been deleted.
-        shape, labels = snapshot.shape(asked) or Shape(), snapshot.labels.get(asked, b"{}")
+        shape, labels = snapshot.shape(asked) or Shape(), snapshot.table.labels.get(asked, b"{}")
         versions = found.versions if found else ("", "")
         facts = ("Kubelet", versions[0]), ("Container runtime", versions[1])
         return page(

@@ -16,7 +16,7 @@ For each shape of node, in the order that `Requirements.of` alone defines:
 9. what the kubelet rejects (`extender.rules.kubelet_checks`)
 10. whether the class is refused because its handler is suspect there (`extender.rules.suspects`)
 
-If an annotation of the class can't be parsed, every node is refused: a typo never allows more.
+If an annotation other than isolation can't be parsed, every node is refused: a typo allows nothing.
 """
 
 from collections.abc import Iterable, Iterator

@@ -37,10 +37,10 @@ def nodes_of(snapshot: Snapshot, names: Sequence[bytes] | None = None) -> Candid
     ids = list(snapshot.nodes.numbers(asked))
 
     def labels(position: int) -> Mapping[str, str]:
-        return decode(snapshot.labels[asked[position]], _Labels)
+        return decode(snapshot.table.labels[asked[position]], _Labels)
 
     def allocatable(position: int) -> bytes:
-        return snapshot.allocatable.get(asked[position], b"")
+        return snapshot.table.allocatable.get(asked[position], b"")
 
     return Candidates(asked, ids, snapshot.shapes, labels, allocatable)
 

@@ -44,14 +44,6 @@ class Snapshot:
         return self.table.nodes
 
     @property
-    def labels(self) -> Mapping[bytes, bytes]:
-        return self.table.labels
-
-    @property
-    def allocatable(self) -> Mapping[bytes, bytes]:
-        return self.table.allocatable
-
-    @property
     def is_synced(self) -> bool:
         return self.nodes_synced and self.runtime_classes_synced
 

@@ -193,8 +193,7 @@ class Parts:
 class SeenNodes:
     """Reads whole Nodes, and caches them by name. Safe to use from any thread.
 
-    Beyond MAX_KNOWN_BYTES of JSON the cache is cleared. A Node that takes much more memory than its
-    JSON is not cached.
+    Beyond MAX_KNOWN_BYTES of JSON the cache is cleared. See _PART_SIZE.
     """
 
     def __init__(self) -> None:

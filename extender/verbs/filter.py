@@ -260,8 +260,7 @@ def _sorted_names(names: NameRun, result: FilterResult) -> tuple[bytes, bytes]:
     return names.part(result.groups, endings, cut=len(b',"'))
 
 
-# The parts of ExtenderFilterResult, in the order of Go's struct, before and after the passing names
-# or Nodes.
+# ExtenderFilterResult before and after the passing names or Nodes, in the order of Go's struct.
 _AROUND_NAMES: Final = (b'{"Nodes":null,"NodeNames":["', b'"]')
 _AROUND_NO_NAMES: Final = (b'{"Nodes":null,"NodeNames":[', b"]")
 _AROUND_NODES: Final = (b'{"Nodes":{"metadata":{},"items":[', b']},"NodeNames":null')

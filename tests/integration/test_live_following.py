@@ -42,7 +42,7 @@ def names(run: Following) -> set[str]:
 
 
 def has_labels(run: Following, name: str, labels: object) -> bool:
-    found: object = json.loads(run.store.snapshot.labels.get(name.encode(), b"null"))
+    found: object = json.loads(run.store.snapshot.table.labels.get(name.encode(), b"null"))
     return found == labels
 
 

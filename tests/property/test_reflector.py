@@ -52,7 +52,7 @@ def apply(server: FakeApiServer, change: tuple[str, str, int]) -> None:
 
 
 def labels_of(snapshot: Snapshot) -> dict[str, Any]:
-    return {name.decode(): json.loads(snapshot.labels[name]) for name in snapshot.nodes}
+    return {name.decode(): json.loads(snapshot.table.labels[name]) for name in snapshot.nodes}
 
 
 @given(

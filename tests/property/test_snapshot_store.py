@@ -78,7 +78,7 @@ steps = st.one_of(
 
 
 def seen(snapshot: Snapshot) -> dict[bytes, object]:
-    return {name: (snapshot.shape(name), snapshot.labels[name]) for name in snapshot.nodes}
+    return {name: (snapshot.shape(name), snapshot.table.labels[name]) for name in snapshot.nodes}
 
 
 History = list[tuple[tuple[str, list[object]], bool]]
@@ -127,7 +127,7 @@ def follow(history: History) -> None:
         for node in held.values():
             found = snapshot.shape(node.name.encode())
             assert found is not None
-            assert json.loads(snapshot.labels[node.name.encode()]) == node.labels
+            assert json.loads(snapshot.table.labels[node.name.encode()]) == node.labels
             # Entries of earlier classes may still be there; they decide nothing.
             assert found.selector_entries <= node.labels.items()
             entries = found.selector_entries & wanted.entries
