@@ -27,8 +27,15 @@ LIST = b'{"kind":"NodeList","metadata":{"resourceVersion":"10"},"items":[]}'
 class Followed:
     """Runs a reflector on these answers, one after the other, and then stops it."""
 
-    def __init__(self, clock: Clock, *answers: Body | Exception, watch_list: bool = False) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *answers: Body | Exception,
+        watch_list: bool = False,
+        rest: float = 0.0,
+    ) -> None:
         self._answers = deque(answers)
+        self.pauses: list[float] = []
         self.connection, counted = Connection(self._next), Counted()
         self.reasons, self.events = counted.restarts, counted.events
         self._reflector = Reflector(
@@ -38,7 +45,8 @@ class Followed:
             ListWatch(Backoff(clock), watch_list=watch_list),
             counted,
             clock=clock,
-            pause=lambda event, seconds: False,
+            pause=lambda _, seconds: bool(self.pauses.append(seconds)),  # type: ignore[func-returns-value]
+            rest=rest,
         )
         #: How readiness describes the reflector just before each request is answered.
         self.states: list[str] = []
@@ -106,6 +114,16 @@ def test_after_the_end_of_a_watch_it_is_asked_again(
 ) -> None:
     found = Followed(Clock(), a_list(), *answers)
     assert (found.asked, found.reasons) == (["list", *asked], [reason])
+
+
+@pytest.mark.parametrize("watch_list", [False, True])
+@pytest.mark.parametrize("rest", [0.0, 0.125])
+def test_a_watch_rests_once_it_has_read_what_there_was(rest: float, watch_list: bool) -> None:
+    start = [Body(added("a", 11), added("b", 12), BOOKMARK, added("c", 201))]
+    if not watch_list:
+        start = [a_list(), Body(added("a", 11), added("b", 12))]
+    found = Followed(Clock(), *start, watch_list=watch_list, rest=rest)
+    assert found.pauses.count(0.125) == (1 if rest else 0)
 
 
 def test_a_silent_watch_is_begun_again_where_it_was() -> None:

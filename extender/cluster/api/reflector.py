@@ -149,7 +149,9 @@ class Reflector:
         *,
         clock: Callable[[], float] = time.monotonic,
         pause: Pause = threading.Event.wait,
+        rest: float = 0.0,
     ) -> None:
+        """rest: the seconds between two reads of a watch, so that events are read together."""
         self.kind = kind
         self._feeds = feeds
         self._connection = connection
@@ -158,6 +160,7 @@ class Reflector:
         self._clock = clock
         self._stopping = threading.Event()
         self._pause = pause
+        self._rest = rest
         self._asked_at = clock()
         self.contact = Contact(kind, clock)
         self._thread = threading.Thread(
@@ -304,6 +307,8 @@ class Reflector:
                     return ending
             if not response.has_more:
                 self._flush()
+                if self._rest and self._list_watch.step is Step.WATCH:
+                    self._pause(self._stopping, self._rest)
 
     def _take(self, event: Event, watch: "_Watch") -> Ending | None:
         """Take one event. Returns how the watch ends if it ends with this event."""
