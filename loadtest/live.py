@@ -2,9 +2,9 @@
 
     make bench-live        or        python -m loadtest.live --sizes 1000,5000 --quick
 
-For each size the real service, with the flags of the shipped manifests, follows an API server that
-sends node updates at the rate of real kubelets, and a scheduler sends it requests. Prints tables;
-writes live.md into loadtest/out/.
+For each size the real service, with FLAGS, follows an API server that sends node updates at the
+rate of real kubelets and has no pods, and a scheduler sends it requests. Prints tables; writes
+live.md into loadtest/out/.
 """
 
 import argparse
@@ -36,8 +36,8 @@ from tests.fakes.apiserver import kubeconfig
 SIZES: Final = (100, 1_000, 5_000, 65_000)
 QUICK_SIZES: Final = (100, 1_000, 5_000)
 
-#: The flags in the shipped manifests.
-FLAGS: Final = ("--requeue-pods",)
+#: The flags in the shipped manifests that change what is measured. --distrust is on by default.
+FLAGS: Final = ("--requeue-pods", "--reasons=unplaced")
 
 #: How long each state is measured.
 SECONDS: Final = 6.0
