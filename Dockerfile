@@ -1,4 +1,4 @@
-# The version that all tests have run on (docs/releasing.md).
+# A supported version. The tests have been run on 3.11 and 3.13 (docs/releasing.md).
 ARG PYTHON=3.12
 ARG DEBIAN=bookworm
 

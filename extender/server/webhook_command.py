@@ -95,8 +95,8 @@ WEBHOOK: Final = Command(
         *merging_flags(),
         boolean(
             "--warn-impact",
-            "warn who updates a RuntimeClass of pods that could not start again and of nodes that"
-            " it leaves; watches Nodes and Pods too",
+            "when a user updates a RuntimeClass, warn about pods that could not start again and"
+            " about nodes that no longer match; watches Nodes and Pods too",
         ),
         boolean(
             "--mark-pods",
