@@ -17,7 +17,7 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ $root.Chart.Name }}-{{ $root.Chart.Version }}
 {{- end }}
 
-{{- /* The head of an object of the release's namespace: (list $ NAME-OF-THE-PROGRAM [NAME]). */ -}}
+{{- /* The metadata of an object in the release's namespace: (list $ NAME-OF-THE-PROGRAM [NAME]). */ -}}
 {{- define "metadata" -}}
 metadata:
   name: {{ if gt (len .) 2 }}{{ index . 2 }}{{ else }}{{ index . 1 }}{{ end }}
@@ -65,7 +65,7 @@ affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 topologySpreadConstraints:
-  # On two nodes, where there are two that would take the pods; on one both run there.
+  # Two nodes, if two nodes accept the pods; otherwise both pods run on one.
   - maxSkew: 1
     topologyKey: kubernetes.io/hostname
     whenUnsatisfiable: DoNotSchedule
@@ -90,7 +90,7 @@ securityContext:
     drop: [ALL]
 {{- end }}
 
-{{- /* Of the listener of --ops-bind: the path that says it has started. */ -}}
+{{- /* Probes of the listener of --ops-bind. Argument: the path of the startup probe. */ -}}
 {{- define "probes" -}}
 startupProbe:
   httpGet: {path: {{ . }}, port: ops}
@@ -108,7 +108,7 @@ readinessProbe:
   timeoutSeconds: 2
 {{- end }}
 
-{{- /* Two replicas, of which an upgrade takes none away before another is there: (list NAME REPLICAS). */ -}}
+{{- /* An upgrade removes no replica before a new one is ready: (list NAME REPLICAS). */ -}}
 {{- define "replicas" -}}
 replicas: {{ index . 1 }}
 selector:
@@ -129,7 +129,7 @@ kind: PodDisruptionBudget
 {{ include "metadata" (list (index . 0) (index . 1)) }}
 spec:
   minAvailable: 1
-  # A pod that is not ready protects nothing, and would hold up a drain.
+  # Pods that are not ready must not block a drain.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:
@@ -139,7 +139,7 @@ spec:
 
 {{- define "metricsService" -}}
 ---
-# What a Prometheus scrapes: the plain-HTTP port of --ops-bind. Headless, so that each replica is.
+# Prometheus scrapes the plain-HTTP port of --ops-bind. Headless, so that it scrapes each replica.
 apiVersion: v1
 kind: Service
 metadata:
@@ -166,7 +166,7 @@ kind: ServiceAccount
 
 {{- /* (list $ NAME-OF-THE-PROGRAM NAME SUBJECT-IN-YAML) */ -}}
 {{- define "serviceRights" -}}
-# The service's own rights, the same in each way to run it.
+# The rights of the service, the same for each way to run it.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 {{ include "clusterMetadata" . }}
@@ -174,20 +174,20 @@ rules:
   - apiGroups: [""]
     resources: [nodes]
     verbs: [list, watch]
-  # get: the look-up of a class that the cache does not have yet
+  # get: look up a class that the cache does not have yet
   - apiGroups: [node.k8s.io]
     resources: [runtimeclasses]
     verbs: [get, list, watch]
-  # get, list: /explain?pod=, which counts what runs on nodes; list, patch: --requeue-pods, held to
-  # one annotation by the policy below
+  # get: /explain?pod=; list: also for what runs on the nodes; list, watch: --distrust, --watch-pods;
+  # list, patch: --requeue-pods, which the policy below restricts to one annotation
   - apiGroups: [""]
     resources: [pods]
     verbs: [get, list, watch, patch]
-  # --distrust tells of a node in an Event
+  # --distrust reports suspect handlers as Events of their nodes
   - apiGroups: [""]
     resources: [events]
     verbs: [create]
-  # /explain?pod= says whether the pod's namespace allows its class
+  # /explain?pod= reports whether the pod's namespace allows its class
   - apiGroups: [""]
     resources: [namespaces]
     verbs: [list]
@@ -207,9 +207,9 @@ subjects:
 
 {{- /* (list $ NAME-OF-THE-PROGRAM NAME USER) */ -}}
 {{- define "requeueGuard" -}}
-# RBAC can't say "annotations only": whoever may patch pods may also change a container's image.
-# So the API server lets this identity change one annotation of a pod, by which --requeue-pods has
-# kube-scheduler try it again, and nothing else.
+# RBAC can't allow annotations only: users who may patch pods may also change a container's image.
+# This policy lets the service change only one annotation of a pod. --requeue-pods needs it to make
+# kube-scheduler try the pod again.
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 {{ include "clusterMetadata" . }}
@@ -255,11 +255,11 @@ spec:
 system:serviceaccount:{{ (index . 0).Release.Namespace }}:{{ index . 1 }}
 {{- end }}
 
-{{- /* Connections out of the pods: to the API server and the DNS, where its addresses are known. */ -}}
+{{- /* Connections from the pods to the API server and the DNS, if networkPolicy.apiServer is set. */ -}}
 {{- define "egress" -}}
 {{- with .Values.networkPolicy.apiServer }}
 egress:
-  # kube-apiserver: its Service has port 443, and what stands behind it mostly 6443.
+  # kube-apiserver: its Service has port 443, its endpoints mostly 6443.
   - to:
       {{- range . }}
       - ipBlock: {cidr: {{ . | quote }}}
@@ -294,7 +294,7 @@ spec:
     {{- with index . 3 }}
     {{- . | nindent 4 }}
     {{- end }}
-    # The namespace your Prometheus runs in{{ if and $root.Values.pages $root.Values.networkPolicy.apiServer }}, and the API server's proxy{{ end }}. Kubelet's probes always pass.
+    # The namespace of your Prometheus{{ if and $root.Values.pages $root.Values.networkPolicy.apiServer }}, and the API server's proxy{{ end }}. Kubelet's probes always pass.
     - from:
         - namespaceSelector:
             matchLabels:
@@ -312,19 +312,19 @@ spec:
 {{- end }}
 {{- end }}
 
-{{- /* Of a container that answers by TLS. */ -}}
+{{- /* For a container that serves TLS. */ -}}
 {{- define "tlsContainer" -}}
 ports:
   - {name: https, containerPort: 8443}
   - {name: ops, containerPort: 8080}
 {{ include "probes" "/livez" }}
 lifecycle:
-  # Callers go on calling for a moment after the endpoint is gone.
+  # Clients still call for a moment after the endpoint is removed.
   preStop:
     sleep: {seconds: 5}
 {{ include "containerSecurity" . }}
 volumeMounts:
-  # The whole folder: a single file of it (subPath) would never change.
+  # The whole folder: a single file (subPath) would not change when the Secret changes.
   - name: tls
     mountPath: /tls
     readOnly: true
@@ -360,7 +360,7 @@ kind: Issuer
 spec:
   selfSigned: {}
 ---
-# A CA of its own, so that old and new certificates are trusted while one replaces the other.
+# A dedicated CA: clients trust the old and the new certificate while one replaces the other.
 apiVersion: cert-manager.io/v1
 kind: Certificate
 {{ include "metadata" (list (index . 0) (index . 1) (printf "%s-ca" (index . 1))) }}
@@ -394,7 +394,7 @@ spec:
   issuerRef: {name: {{ index . 1 }}, kind: Issuer}
 {{- end }}
 
-{{- /* Helm's certificate, or the one that is there: (list $ NAME SECRET DATA). */ -}}
+{{- /* The certificate of Helm, or the existing one: (list $ NAME SECRET DATA). */ -}}
 {{- define "tlsSecret" -}}
 ---
 apiVersion: v1

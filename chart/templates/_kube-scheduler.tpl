@@ -4,15 +4,18 @@
 {{- $marked := .Values.secondScheduler.marked -}}
 # {{ $instead | ternary "Instead of" "Beside" }} the RuntimeClass admission plugin, for pods with schedulerName: runtimeclass-scheduler.
 {{- if $marked }}
-# Only pods that name a RuntimeClass are asked about, once something marks them.
+# kube-scheduler calls the service only for pods that request runtimeclass-extender/pod. The policy
+# runtimeclass-scheduler-mark adds this request to each pod of this scheduler with a RuntimeClass
+# (docs/scheduler-cost.md).
 {{- end }}
 {{- if not $instead }}
-# While the service is away every pod of this scheduler keeps scheduling, on what the plugin has
-# merged into it.
+# While the service does not answer, pods are placed without it, by the nodeSelector and tolerations
+# that the plugin has merged into them.
 {{- else if $marked }}
-# While the service is away none of those is placed; others are.
+# While the service does not answer, marked pods stay Pending. All other pods are placed.
 {{- else }}
-# While the service is away no pod of this scheduler is placed, with a RuntimeClass or without.
+# While the service does not answer, all pods of this scheduler stay Pending, also those without a
+# RuntimeClass.
 {{- end }}
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -23,8 +26,9 @@ leaderElection:
   resourceName: runtimeclass-scheduler
   resourceNamespace: {{ .Release.Namespace }}
 {{- if $instead }}
-# By default kube-scheduler stops looking once enough nodes fit, before it asks its extenders; of
-# those the service might refuse every one though another node fits.
+# By default kube-scheduler stops filtering when enough nodes fit, and only then calls its
+# extenders. The service may refuse all these nodes although another node would fit. So
+# kube-scheduler must filter all nodes.
 percentageOfNodesToScore: 100
 {{- end }}
 profiles:
@@ -46,28 +50,27 @@ extenders:
     prioritizeVerb: prioritize
     weight: 3
     {{- else }}
-    # Where nodes are kept for a class by its labels alone, without a taint, add these two lines
-    # (secondScheduler.prioritize=true): plain pods then leave them free, and a second call a pod
-    # costs pods a second (docs/scheduler-cost.md).
+    # Add these two lines (secondScheduler.prioritize=true) if only labels, and no taint, reserve
+    # nodes for a class. Pods without a class then prefer other nodes. The second HTTP call for each
+    # pod lowers the pods per second (docs/scheduler-cost.md).
     # prioritizeVerb: prioritize
     # weight: 3
     {{- end }}
-    # Names instead of whole nodes. With false, 1.33 and later score nodes as if they were idle
-    # (kubernetes/kubernetes#141781).
+    # Send names instead of whole nodes. With false, kube-scheduler 1.33 and later scores nodes as
+    # if they were idle (kubernetes/kubernetes#141781).
     nodeCacheCapable: true
-    # The slowest answer planned for takes 1.1 s (a class looked up at the API server).
+    # The slowest answer takes 1.1 s (looking up a class at the API server).
     httpTimeout: 2s
     {{- if $instead }}
-    # Nobody else keeps a pod off the nodes that can't run its class.
+    # Without the admission plugin, only the service refuses nodes that can't run the pod's class.
+    # So kube-scheduler must not continue without it.
     {{- end }}
     ignorable: {{ not $instead }}
     {{- if $marked }}
-    # Only pods that carry this mark are asked about; the policy runtimeclass-scheduler-mark gives it
-    # to pods of this scheduler that name a RuntimeClass (docs/scheduler-cost.md).
     managedResources:
       - name: runtimeclass-extender/pod
         ignoredByScheduler: true # no node has it
     {{- else }}
-    # No managedResources: they would hide from the service every pod that is not marked.
+    # No managedResources: with them, kube-scheduler calls the service only for marked pods.
     {{- end }}
 {{- end }}

@@ -34,12 +34,12 @@
     : dyn(object).spec.template
 - name: annotations
   expression: dyn(namespaceObject).metadata.?annotations.orValue({})
-# The class that the namespace gives to pods that name none.
+# The namespace's default class.
 - name: default
   expression: >-
     variables.annotations[?"runtimeclass-extender/default-class"].orValue("")
-# Whether a template's pods are given it: the conditions of ../default-class. A pod itself has
-# been given its class when it comes here.
+# Whether a template's pods would get the default class: the conditions of ../default-class. A pod
+# itself already has its class here.
 - name: defaulted
   expression: >-
     request.resource.resource != "pods" && !(variables.default in ["", "false"])
@@ -78,7 +78,7 @@ spec:
     resourceRules:
       {{- include "podRules" . | nindent 6 }}
 ---
-# Whoever applies a workload is told at once that its pods will be refused.
+# Warn users who apply a workload whose pods would be refused.
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 {{ include "clusterMetadata" (list (index . 0) "runtimeclass-policies" (printf "%s-templates" (index . 1))) }}
@@ -98,8 +98,8 @@ kind: MutatingAdmissionPolicy
 {{ include "clusterMetadata" . }}
 spec:
   failurePolicy: Fail
-  # The class may be given by a policy or webhook that comes after this one. kube-apiserver calls
-  # a second time only what it has called before: so no condition here asks for a class.
+  # A later policy or webhook may set runtimeClassName. kube-apiserver then runs again only the
+  # policies whose matchConditions matched the first time. So no matchCondition may require a class.
   reinvocationPolicy: IfNeeded
   matchConstraints:
     resourceRules:
@@ -109,15 +109,17 @@ spec:
         operations: [CREATE]
         scope: Namespaced
   matchConditions:
-    # A static pod or a DaemonSet's of old: kube-scheduler never sees a pod that has its node.
+    # Skip pods that already have spec.nodeName, such as mirror pods: kube-scheduler does not
+    # schedule them.
     - name: has-no-node-yet
       expression: "!has(object.spec.nodeName)"
-    # While kube-apiserver starts, it has no schema for some seconds and answers 503 to what a
-    # mutating policy looks at: what a cluster needs to start is not looked at.
+    # For some seconds after its start, kube-apiserver has no schemas and answers 503 for each pod
+    # that a mutating policy matches. So the policy skips pods without a class in kube-system.
     - name: not-of-the-cluster-itself
       expression: request.namespace != "kube-system" || has(object.spec.runtimeClassName)
     {{- if gt (len .) 3 }}
-    # No other scheduler ignores the mark: their pods are left alone, and so is a policy for all.
+    # Only this scheduler ignores the resource, so mark only its pods. Other schedulers would leave
+    # marked pods Pending.
     - name: of-this-scheduler
       expression: object.spec.schedulerName == {{ index . 3 | quote }}
     {{- end }}
@@ -134,7 +136,7 @@ spec:
         "resources/limits": has(object.spec.containers[0].resources)
         && has(object.spec.containers[0].resources.limits)}
   mutations:
-    # "add" replaces what is there: the mark is 1, whatever the pod's author has asked for.
+    # "add" replaces an existing value: the request is always 1.
     - patchType: JSONPatch
       jsonPatch:
         expression: >-
