@@ -70,6 +70,14 @@ def test_values_that_are_wrong_are_refused_in_words(values: list[str], said: str
         rendered("release", *values)
 
 
+@needs_helm
+@pytest.mark.parametrize("namespace", ["default", "kube-system"])
+def test_a_release_needs_a_namespace_of_its_own(namespace: str) -> None:
+    """The webhook skips the pods of its own namespace."""
+    with pytest.raises(ValueError, match="needs a namespace of its own"):
+        rendered("release", "webhook.enabled=true", flags=("--namespace", namespace))
+
+
 def test_the_alerts_lead_to_the_operators_copy_of_the_pages() -> None:
     values = ("monitoring.rules=true", "monitoring.docs=https://wiki.example.com/rc/")
     rules = the("PrometheusRule", objects_of_chart(*values, flags=()))["spec"]["groups"][0]["rules"]
