@@ -1,8 +1,10 @@
 """The command line: runtimeclass-extender COMMAND [flags], and the same as a kubectl plugin."""
 
+import logging
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,10 +15,12 @@ from extender.cli.commands import COMMANDS
 from extender.cli.flags import PLUGIN, PROGRAM, Flags, check_spelling
 from extender.cli.streams import say, standard_streams, written_out
 from extender.model.errors import UsageError
-from extender.model.reasons import printable
+from extender.model.reasons import printable, shown
 from extender.server import logs
 
 EXIT_USAGE: Final = 2
+
+_FOLDER: Final = os.path.dirname(__file__)
 
 #: The hidden command that completion scripts call with the words typed so far.
 _COMPLETE: Final = "__complete"
@@ -54,6 +58,12 @@ def _run(program: str, words: Sequence[str]) -> int:
             say(f"{place}: {error.strerror or error}")
         except KeyboardInterrupt:
             return 128 + signal.SIGINT  # as shells report it
+        except Exception as error:
+            logging.getLogger(__name__).debug("internal error", exc_info=True)
+            found = traceback.extract_tb(error.__traceback__)
+            at = [each for each in found if each.filename.startswith(_FOLDER)][-1]
+            told = f"{type(error).__name__}: {shown(str(error))} ({at.filename}:{at.lineno})"
+            say(f"{program}: internal error: {told}; please report it")
         return EXIT_USAGE
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from extender.admission.merging import TooManyTermsError, joined_terms, surviving
-from extender.admission.reviewed_pod import MIRROR_ANNOTATION, OS_LABEL, ReviewedPod
+from extender.admission.reviewed_pod import MIRROR_ANNOTATION, ReviewedPod
 from extender.explain.explanation import explain
 from extender.explain.own_checks import Question
 from extender.explain.requirements import normal
@@ -14,7 +14,7 @@ from extender.kubernetes.explained_pods import explained_pod
 from extender.kubernetes.namespaces import NamespaceRules
 from extender.kubernetes.quantity import billionths
 from extender.model.errors import Effort, TooMuchEffortError
-from extender.model.objects import Pod, RuntimeClass
+from extender.model.objects import OS_LABEL, Pod, RuntimeClass
 from extender.model.pod_needs import untimed
 from extender.model.reasons import shown
 from extender.rules.node_checks import Policy, unsupported_reason
@@ -25,9 +25,6 @@ from extender.rules.snapshot import Snapshot
 
 #: The operating system of a pod or class that names none.
 LINUX: Final = "linux"
-
-#: The isolation level of a class that declares none.
-_LEAST: Final = ISOLATION_LEVELS[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ def _judge(
     refusal = rules.refusal(runtime_class.name) if rules is not None else ""
     if refusal:
         return Fit(runtime_class, reason=refusal)
-    has = runtime_class.isolation or _LEAST
+    has = runtime_class.isolation or ISOLATION_LEVELS[0]
     if isolation and ISOLATION_LEVELS.index(has) < ISOLATION_LEVELS.index(isolation):
         said = f"isolation {has}" if runtime_class.isolation else "no isolation declared"
         return Fit(runtime_class, reason=f"{said}, {isolation} is asked for")
@@ -160,9 +157,6 @@ class Given:
     by_default: bool = True
 
 
-#: The extender's default flags, since the webhook has no flags for matching.
-_POLICY: Final = Policy()
-
 #: In comparisons: about two seconds for a pod. kube-apiserver waits ten.
 MAX_FIT_EFFORT: Final = 2_000_000
 
@@ -192,7 +186,9 @@ def fitted_class(
         said = f'isolation "{shown(level)}" of annotation {ISOLATION_ANNOTATION}'
         return refused(f"{said} is none of {', '.join(ISOLATION_LEVELS)}")
     try:
-        found = fit(explained_pod(pod.raw), snapshot, _POLICY, rules, level, Effort(MAX_FIT_EFFORT))
+        found = fit(
+            explained_pod(pod.raw), snapshot, Policy(), rules, level, Effort(MAX_FIT_EFFORT)
+        )
     except TooMuchEffortError:
         return refused("the pod's node affinity and tolerations are too many to try on every node")
     if found and found[0].fits:

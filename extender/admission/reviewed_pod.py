@@ -20,12 +20,10 @@ from extender.kubernetes.explained_pods import required_terms_of
 from extender.kubernetes.pods import NO_METADATA, RawPod, RawPodSpec
 from extender.kubernetes.quantity import billionths
 from extender.kubernetes.resources import RawResources, RawSecurityContext, containers_of
-from extender.model.objects import SelectorTerm
+from extender.model.objects import OS_LABEL, WINDOWS, SelectorTerm
 from extender.model.pod_needs import Toleration
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
-OS_LABEL: Final = "kubernetes.io/os"
-WINDOWS: Final = "windows"
 
 
 class _Spec(RawPodSpec, rename="camel"):

@@ -1,5 +1,6 @@
 """Answers as people and programs read them: tables that fit the terminal, colour, progress."""
 
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ import orjson
 from extender.cli.flags import Flags
 from extender.cli.streams import write_out
 from extender.kubernetes.yaml_documents import yaml_text
+from extender.model.reasons import printable
 
 T = TypeVar("T")
 
@@ -223,7 +225,7 @@ def print_answer(
         case "yaml":
             write_out(yaml_text(document))
         case "name":
-            write_out("".join(f"{each}\n" for each in names))
+            write_out("".join(f"{printable(each)}\n" for each in names))
         case _:
             write_out(text(document, screen(flags.color)))
     return 0 if yes else 1
@@ -236,4 +238,7 @@ def class_names(names: Iterable[str]) -> list[str]:
 
 def json_text(document: Mapping[str, Any]) -> str:
     """A document as indented JSON, with a line break at its end."""
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+    try:
+        return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+    except TypeError:  # an integer over 64 bits
+        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -13,9 +13,7 @@ from msgspec import Raw
 from extender.cluster.input_files import ManifestError
 from extender.cluster.manifest_objects import FieldPath, documents_of, is_json, objects_in
 from extender.kubernetes.decoder import DecodeError, decode
-from extender.kubernetes.yaml_documents import YamlError
-
-_PARSER: Final[Any] = yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader
+from extender.kubernetes.yaml_documents import YAML_PARSER, YamlError
 
 _LINE_ENDS: Final = re.compile(r"\r\n|\n|\r")
 
@@ -27,7 +25,7 @@ def begins_of(text: str, wanted: Collection[int]) -> Iterator[tuple[int, FieldPa
     own. The first syntax error ends the iteration: callers that care parse the text before.
     """
     number, tree = -1, list[_Open]()
-    events: Iterator[Any] = yaml.parse(text, Loader=_PARSER)
+    events: Iterator[Any] = yaml.parse(text, Loader=YAML_PARSER)
     try:
         for event in events:
             kind, start = type(event), event.start_mark.index

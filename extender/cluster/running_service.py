@@ -32,7 +32,6 @@ _EXPLANATION: Final = frozenset(
     }
 )
 _CLASS_NODES: Final = frozenset({"runtimeClass", "matching", "notMatching", "leftOut", "state"})
-_CLASSES: Final = frozenset({"items"})
 
 
 class RunningService:
@@ -75,7 +74,7 @@ class RunningService:
         return self._answered(f"/runtimeclasses/{quote(name, safe='')}/nodes", query, _CLASS_NODES)
 
     def classes(self) -> dict[str, Any]:
-        return self._answered("/runtimeclasses", {}, _CLASSES)
+        return self._answered("/runtimeclasses", {}, frozenset({"items"}))
 
     def _answered(
         self,

@@ -35,7 +35,29 @@ def explained(
     if not explanation.feasible and any(each.code in _PASSING for each in explanation.reasons):
         # Only a judgement without cordons and conditions shows whether such a node would fit.
         recovered = explain(replace(asked, pod=past_cordons(asked.pod, *_UNREADY)), rules)
+        recovered = _without_vain_tolerations(asked, recovered)
     return explanation, explanation_document(explanation, event, uncounted, recovered)
+
+
+def _without_vain_tolerations(asked: Question, found: Explanation) -> Explanation:
+    """The explanation without taints whose toleration would not help: they hide later reasons.
+
+    The control plane's taints count only if no other step is left. If none is left at all, this is
+    the explanation for a pod that tolerates everything.
+    """
+    others = [each for each in found.reasons if each.code not in _TAINTED]
+    if found.feasible or len(others) == len(found.reasons):
+        return found
+    keys = {each.key for each in asked.candidates.shapes.taints}
+    for tolerated in (keys - {_CONTROL_PLANE}, keys):
+        tolerant = explain(replace(asked, pod=past_cordons(asked.pod, *tolerated)))
+        helped = frozenset(tolerant.passing)
+        tainted = (each for each in found.reasons if each.code in _TAINTED)
+        left = [replace(each, nodes=[*filter(helped.__contains__, each.nodes)]) for each in tainted]
+        steps = [*others, *(each for each in left if each.nodes)]
+        if any(each.code in _STEPS for each in steps):
+            return replace(found, reasons=steps)
+    return tolerant
 
 
 def explanation_document(
@@ -118,7 +140,9 @@ def texts_of(names: Iterable[bytes]) -> list[str]:
 
 
 #: Reasons that may pass by themselves; taints of node conditions (nodelifecycle, v1.36.2).
-_PASSING: Final = frozenset({Code.CORDONED, Code.TAINT, Code.POD_TAINT})
+_TAINTED: Final = frozenset({Code.TAINT, Code.POD_TAINT})
+_PASSING: Final = _TAINTED | {Code.CORDONED}
+_CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
 _CONDITIONS: Final = "not-ready unreachable network-unavailable memory-pressure disk-pressure"
 _UNREADY: Final = [f"node.kubernetes.io/{each}" for each in f"{_CONDITIONS} pid-pressure".split()]
 
@@ -160,7 +184,7 @@ def _next_steps(explanation: Explanation, recovered: Explanation, event: str) ->
     if explanation.pod.state.node_name or explanation.pod.state.gates:
         return []
     if explanation.feasible:
-        fitting = _names(explanation.passing)
+        fitting = listed(texts_of(explanation.passing), 3)
         return [f"wait for room, make room on {fitting}, or add a node like it"] if event else []
     if recovered.feasible:
         name = recovered.passing[0]
@@ -174,8 +198,4 @@ def _next_steps(explanation: Explanation, recovered: Explanation, event: str) ->
     nearest = min(judged, key=lambda each: _ORDER[each.code], default=None)
     if nearest is None or (nearest.code is Code.POD_TAINT and tolerations):
         return []
-    return [_STEPS[nearest.code].format(nodes=_names(nearest.nodes))]
-
-
-def _names(nodes: Sequence[bytes]) -> str:
-    return listed(list(map(text_of, nodes)), 3)
+    return [_STEPS[nearest.code].format(nodes=listed(texts_of(nearest.nodes), 3))]

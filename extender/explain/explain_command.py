@@ -10,31 +10,30 @@ from extender.cli.output import print_answer, screen
 from extender.cli.streams import write_out
 from extender.cluster.reading_once import ForbiddenError
 from extender.explain.asked_pod import POD, pod_flags, pod_itself, pod_of_service, read_asked_pod
-from extender.explain.document import explained, nodes_document, scores_document, texts_of
+from extender.explain.document import Document, explained, nodes_document, scores_document
 from extender.explain.own_checks import Question
 from extender.explain.text import explanation_text, itself_text
-from extender.model.reasons import shown
 from extender.rules.pools import nodes_of
 from extender.rules.snapshot import Snapshot
 from extender.verbs.prioritize import Preferences
 
 
-def _by_service(program: str, flags: Flags) -> int:
-    """Like _explain, but a running service judges the pod. Raises UsageError."""
-    service = service_of(flags)
-    pod, body = pod_of_service(program, flags, service)
+def _explain(program: str, flags: Flags) -> int:
+    """Exit code 1 if no node fits or kube-scheduler keeps the pod Pending. Raises UsageError."""
     all_nodes = bool(flags.nodes) or flags.output == "name"
-    document = service.explained(pod, body, {"nodes": "all"} if all_nodes else {})
-    nodes = document.get("nodes", {})
-    names = [f"node/{shown(name)}" for name, reason in nodes.items() if not reason]
+    if flags.server:
+        service = service_of(flags)
+        pod, body = pod_of_service(program, flags, service)
+        document: Document = service.explained(pod, body, {"nodes": "all"} if all_nodes else {})
+    else:
+        document = _document(program, flags, all_nodes=all_nodes)
+    names = [f"node/{name}" for name, reason in document.get("nodes", {}).items() if not reason]
     yes = bool(document["feasible"]) and not (document["event"] or document["lastEvent"])
     return print_answer(flags, document, explanation_text, names, yes=yes)
 
 
-def _explain(program: str, flags: Flags) -> int:
-    """Exit code 1 if no node fits or kube-scheduler keeps the pod Pending. Raises UsageError."""
-    if flags.server:
-        return _by_service(program, flags)
+def _document(program: str, flags: Flags, *, all_nodes: bool) -> Document:
+    """The pod as judged by this process. all_nodes: name them all. Raises UsageError."""
     policy = policy_of(flags)
     try:
         asked = read_asked_pod(program, "explain", flags)
@@ -47,21 +46,18 @@ def _explain(program: str, flags: Flags) -> int:
     runtime_class = snapshot.runtime_classes.get(pod.runtime_class_name)
     version = partial(asked.state.version, flags.kubernetes_version)
     question = Question(pod, runtime_class, nodes_of(snapshot), policy, version)
-    beside = asked.state.inventory.pods_beside
-    explanation, document = explained(question, asked.rules, beside)
+    explanation, document = explained(question, asked.rules, asked.state.inventory.pods_beside)
     if asked.kind != POD:
         document["kind"] = asked.kind
     if flags.filename:
         document["asWritten"] = True
-    if flags.nodes:
+    if all_nodes:
         document["nodes"] = nodes_document(explanation)
+    if flags.nodes:
         document["scores"] = scores_document(
             runtime_class, snapshot, explanation.passing, Preferences(policy.handler_check)
         )
-    kept_pending = pod.state.waits and (document["event"] or pod.state.last_event)
-    yes = bool(explanation.feasible) and not kept_pending
-    names = [f"node/{each}" for each in texts_of(explanation.passing)]
-    return print_answer(flags, document, explanation_text, names, yes=yes)
+    return document
 
 
 EXPLAIN: Final = Command(

@@ -56,11 +56,8 @@ def explanation_text(document: Document, screen: Screen) -> str:
         *([paragraph(screen, _AS_WRITTEN)] if "asWritten" in document else ()),
         *("\n" + paragraph(screen, safe(each)) for each in _events(document)),
     ]
-    steps = [*document["nextSteps"], *document["warnings"]]
-    if steps:
-        parts.append("\n" + heading(screen, "What to do:"))
-        parts += [_step(screen, each) for each in steps]
     parts += [
+        bullets(screen, "What to do:", [*document["nextSteps"], *document["warnings"]]),
         "\n" + _reasons_table(document, screen),
         "\n" + heading(screen, "Requirements, in the order they are judged:"),
         table(screen, ("KIND", "ORIGIN", "REQUIREMENT"), requirements),
@@ -124,7 +121,7 @@ def _reasons_table(document: Document, screen: Screen) -> str:
 
 def bullets(screen: Screen, title: str, texts: Iterable[str]) -> str:
     """A list with a heading; empty without texts."""
-    items = [paragraph(screen, printable(each), "  ", "- ") for each in texts]
+    items = [_step(screen, each) for each in texts]
     return "".join(["\n" + heading(screen, title), *items]) if items else ""
 
 

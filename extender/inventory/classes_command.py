@@ -228,7 +228,7 @@ def _nodes(program: str, flags: Flags) -> int:
             raise UsageError("no Node is known: which nodes match the RuntimeClass is unknown")
         nodes = nodes_of_class(runtime_class, snapshot, policy_of(flags))
         document = class_nodes_document(runtime_class.name, nodes, snapshot, flags.limit)
-    names = [f"node/{shown(each)}" for each in document["matching"]]
+    names = [f"node/{each}" for each in document["matching"]]
     return print_answer(flags, document, class_nodes_text, names, yes=bool(document["matching"]))
 
 

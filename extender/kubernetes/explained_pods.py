@@ -10,12 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.kubernetes.class_annotations import (
-    CAPABILITY,
-    ISOLATION_ANNOTATION,
-    RESOURCE,
-    VOLUME,
-)
+from extender.kubernetes.class_annotations import CAPABILITY, ISOLATION_ANNOTATION, RESOURCE, VOLUME
 from extender.kubernetes.decoder import NULL, Quantities, decode, nullable, quantities_of
 from extender.kubernetes.name_rules import is_pod_resource
 from extender.kubernetes.pods import NO_METADATA, Named, RawPod, RawPodSpec, pod_of, pod_status

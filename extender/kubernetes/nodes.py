@@ -17,7 +17,7 @@ from extender.kubernetes.decoder import (
     taints_of,
 )
 from extender.kubernetes.versions import DECIDING_FEATURES, is_on, version_of, version_text
-from extender.model.objects import WINDOWS, Condition, Handler, Kubelet, Node, Taint
+from extender.model.objects import OS_LABEL, WINDOWS, Condition, Handler, Kubelet, Node, Taint
 
 
 class _NodeFeatures(Struct, rename="camel"):
@@ -83,11 +83,6 @@ class RawNode(Struct, gc=False):
 
 _CONDITIONS: Final = msgspec.json.Decoder(_Conditions | None)
 
-#: The label that is read if status.nodeInfo.operatingSystem is empty. The kubelet itself goes by
-#: its GOOS, which it reports in that field (pkg/kubelet/nodestatus, v1.36.2).
-_OS_LABEL: Final = "kubernetes.io/os"
-
-
 #: The limits of each cache of a NodeReader: its entries, and the bytes of one entry. Taints contain
 #: the time when they were added, so the number of different texts has no limit.
 _MAX_TEXTS: Final = 1024
@@ -138,7 +133,8 @@ class NodeReader:
         info, place_of_labels = status.node_info or _NO_INFO, f"{place}.metadata.labels"
         labels = strings(nullable(raw.labels, dict[str, str | None], place_of_labels))
         runtime, version = info.container_runtime_version or "", info.kubelet_version or ""
-        system = info.operating_system or labels.get(_OS_LABEL, "")
+        # The kubelet goes by its GOOS, which it reports (pkg/kubelet/nodestatus, v1.36.2).
+        system = info.operating_system or labels.get(OS_LABEL, "")
         told = system, version, bytes(status.features), bytes(status.declared_features)
         taints, handlers = bytes(spec.taints), bytes(status.runtime_handlers)
         amounts = b"" if status.allocatable == NULL else bytes(status.allocatable)

@@ -17,7 +17,7 @@ from extender.kubernetes.decoder import (
     tolerations_of,
 )
 from extender.kubernetes.name_rules import is_pod_resource
-from extender.model.objects import NEW, NOTHING, Pod, PodState
+from extender.model.objects import NEW, NOTHING, OS_LABEL, Pod, PodState
 from extender.model.pod_needs import NO_FEATURES, Features, KubeletNeeds
 from extender.model.using_objects import PlacedPod, Wait
 
@@ -108,13 +108,10 @@ def _features_of(spec: RawPodSpec, place: str) -> Features:
     return Features(isolated, read_only) if isolated or read_only else NO_FEATURES
 
 
-#: The kubelet compares this label of a pod with its own operating system.
-_SYSTEM_LABEL: Final = "kubernetes.io/os"
-
-
 def _kubelet_needs_of(metadata: ObjectMeta, spec: RawPodSpec, place: str) -> KubeletNeeds | None:
+    # The kubelet compares both with its own operating system.
     system = spec.os.name or "" if spec.os else None
-    labelled = strings(metadata.labels).get(_SYSTEM_LABEL)
+    labelled = strings(metadata.labels).get(OS_LABEL)
     strict = resources = False
     context = spec.security_context
     if context is not NULL and may_have(context, b"supplementalGroupsPolicy"):

@@ -11,6 +11,7 @@ at its own position, and the last of several equal keys wins.
 import math
 import re
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +21,7 @@ from msgspec import Raw
 #: The limit for all alias values of a text, in characters of JSON: 16,384 objects of 1 KiB.
 MAX_ALIASED_SIZE: Final = 2**24
 
-_PARSER: Final[Any] = yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader
+YAML_PARSER: Final[Any] = yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader
 _DUMPER: Final[Any] = yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDumper
 
 _NAMED: Final[dict[str, Any]] = {
@@ -95,7 +96,7 @@ def plain_word(text: str) -> Any:
 
 class _Builder:
     def __init__(self, text: bytes, *, pack_items: bool) -> None:
-        self._events = yaml.parse(text, Loader=_PARSER)
+        self._events = yaml.parse(text, Loader=YAML_PARSER)
         self._pack_items = pack_items
         #: The values by anchor, and the JSON sizes of the values that aliases have used.
         self._anchors: dict[str, Any] = {}
@@ -196,11 +197,12 @@ class YamlDumper(_DUMPER):  # type: ignore[misc]  # the base is chosen when the 
         style = None if plain_word(text) == text else '"'
         if "\n" in text:
             style = "|"
-        node: yaml.ScalarNode = self.represent_scalar(f"{_TAG}str", text, style)
+        node: yaml.ScalarNode = self.represent_scalar(f"{_TAG}str", str(text), style)
         return node
 
 
 YamlDumper.add_representer(str, YamlDumper.represent_text)
+YamlDumper.add_multi_representer(StrEnum, YamlDumper.represent_text)
 
 
 def yaml_text(value: object) -> str:

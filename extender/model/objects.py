@@ -141,6 +141,7 @@ MARK: Final = "runtimeclass-extender/pod"
 
 #: The operating system whose kubelet behaves differently, as in status.nodeInfo.operatingSystem.
 WINDOWS: Final = "windows"
+OS_LABEL: Final = "kubernetes.io/os"
 
 UNKNOWN_KUBELET: Final = Kubelet()
 

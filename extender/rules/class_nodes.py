@@ -13,22 +13,11 @@ from extender.model.names import ShapeId
 from extender.model.objects import ClassRules, Condition, RuntimeClass, SelectorTerm
 from extender.model.pod_needs import Toleration, untimed
 from extender.model.reasons import Reason, failed_to_start
-from extender.rules.node_checks import (
-    HandlerCheck,
-    Policy,
-    Requirements,
-    is_condition_taint,
-)
+from extender.rules.node_checks import HandlerCheck, Policy, Requirements, is_condition_taint
 from extender.rules.node_shape import Shape, Wanted
 from extender.rules.pools import Pools
 from extender.rules.snapshot import Snapshot
-from extender.rules.verdicts import (
-    NO_SHAPES,
-    VerdictCode,
-    Verdicts,
-    extended,
-    group_refusals,
-)
+from extender.rules.verdicts import NO_SHAPES, VerdictCode, Verdicts, extended, group_refusals
 
 T = TypeVar("T")
 

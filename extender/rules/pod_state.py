@@ -26,9 +26,6 @@ from extender.rules.pools import Pools
 from extender.rules.resource_fit import amount_text, amounts_in_billionths, counted
 from extender.rules.snapshot import Snapshot
 
-#: A toleration of every taint.
-_EVERYTHING: Final = (Toleration(operator="Exists"),)
-
 #: The most cached results of `_drifts`: pods of one class mostly have the same fields.
 _MAX_REMEMBERED: Final = 1024
 
@@ -87,7 +84,7 @@ class Placement:
             return f'node "{shown(pod.node)}" not found'
         asking = Pod(
             runtime_class_name=pod.runtime_class_name,
-            tolerations=_EVERYTHING,
+            tolerations=(Toleration(operator="Exists"),),
             features=pod.features,
         )
         table = snapshot.shapes.verdicts(asking, runtime_class, self.policy)
@@ -128,17 +125,13 @@ class PodGroup(NamedTuple):
             "",
             self.runtime_class_name,
             self.node,
-            bound=_BEFORE_ALL if self.predates_class else "",
+            bound=" " if self.predates_class else "",  # sorts before every time
             node_selector=dict(self.node_selector),
             overhead=dict(self.overhead),
             features=self.features,
             starting_since="" if self.is_starting else None,
             wait=self.wait,
         )
-
-
-#: A text that sorts before every RFC 3339 time.
-_BEFORE_ALL: Final = " "
 
 
 def group_of(pod: PlacedPod, runtime_classes: Mapping[str, RuntimeClass]) -> PodGroup:

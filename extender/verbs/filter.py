@@ -117,11 +117,7 @@ def names_of(nodes: bodies.NodeItems) -> NameRun:
 
 
 def match_names(
-    pod: Pod,
-    runtime_class: RuntimeClass | None,
-    snapshot: Snapshot,
-    names: NameRun,
-    policy: Policy,
+    pod: Pod, runtime_class: RuntimeClass | None, snapshot: Snapshot, names: NameRun, policy: Policy
 ) -> Verdicts:
     """Judge nodes of the snapshot by name.
 

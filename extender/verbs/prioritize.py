@@ -12,12 +12,7 @@ from typing import Final, NamedTuple, Self
 
 from extender.model.names import NameRun, ShapeId
 from extender.model.objects import Node, RuntimeClass
-from extender.rules.class_nodes import (
-    ClassIndex,
-    ConstraintKey,
-    ShapeMemo,
-    constraint_key,
-)
+from extender.rules.class_nodes import ClassIndex, ConstraintKey, ShapeMemo, constraint_key
 from extender.rules.node_checks import HandlerCheck
 from extender.rules.node_shape import Shape
 from extender.rules.snapshot import Snapshot

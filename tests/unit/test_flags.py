@@ -235,3 +235,9 @@ def service_links(service: str, ip: str, ports: list[tuple[str, int, str]]) -> d
             f"{link}_ADDR": ip,
         }
     return found
+
+
+def test_a_crash_is_one_line_and_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["classes", 5]) == 2  # type: ignore[list-item]  # a fault of our own
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(r": internal error: AttributeError: .* \(.*flags\.py:\d+\); please", line)
