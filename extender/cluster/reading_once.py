@@ -94,8 +94,8 @@ class ManifestInventory:
         return self._loaded.pods.get(f"{namespace}/{name}")
 
     def pending_pods(self) -> Mapping[str, Pod]:
-        """All pods by NAMESPACE/NAME, since manifests don't say which are bound."""
-        return self._loaded.pods
+        """The unfinished pods by NAMESPACE/NAME, as manifests may not say which are bound."""
+        return {key: pod for key, pod in self._loaded.pods.items() if not pod.state.is_finished}
 
     def pods(self, namespace: str = "", *, pending: bool = False) -> Iterator[FoundPod]:
         uses = self._loaded.uses

@@ -174,7 +174,7 @@ class Template:
             for field in ("requests", "limits"):
                 amounts = resources.get(field) or {}
                 if resource in amounts:
-                    amount = billionths(str(amounts[resource]).strip())
+                    amount = billionths(str(amounts[resource] or 0).strip())
                     if amount > most:
                         most, found = amount, (*place, "resources", field, resource)
                     break

@@ -126,12 +126,13 @@ class Judge:
     def _not_found(self, admission: Admission) -> Finding:
         name = admission.name or ""
         meant = most_similar(name, self.reviewer.source.snapshot.runtime_classes)
+        missing = "create the RuntimeClass first" if name else "remove runtimeClassName"
         the_default = "" if admission.given is None else ", the default,"
         return error(
             "not_found",
             f'RuntimeClass "{shown(name)}"{the_default} does not exist',
             f"{_REFUSED}{not_found(name)}",
-            f"runtimeClassName: {meant}" if meant else "create the RuntimeClass first",
+            f"runtimeClassName: {meant}" if meant else missing,
             name,
         )
 

@@ -27,7 +27,7 @@ from extender.kubernetes.explained_pods import RawRequirement
 from extender.kubernetes.kinds import NODE_POOLS
 from extender.kubernetes.resources import allocatable_of
 from extender.kubernetes.workloads import Found, Place
-from extender.lint.lints.nodes import WELL_KNOWN
+from extender.lint.lints.nodes import WELL_KNOWN, own_labels
 from extender.model.finding import error
 from extender.model.objects import HARD_EFFECTS, ClassRules, Node, RuntimeClass, Taint
 from extender.model.pod_needs import Toleration
@@ -68,6 +68,9 @@ _INSTANCE: Final = {
     **dict.fromkeys(("/instance-cpu", "/sku-cpu"), (CPU, "")),
     **dict.fromkeys(("/instance-memory", "/sku-memory"), (MEMORY, "Mi")),
 }
+
+#: The labels that Karpenter's providers set on nodes, in addition to WELL_KNOWN.
+_PROVIDED: Final = ("karpenter.sh/capacity-type", "karpenter.k8s.aws/", "karpenter.azure.com/")
 
 _POOL_LABELS: Final[Place] = ("spec", "template", "metadata", "labels")
 
@@ -113,7 +116,8 @@ class NewNode:
             if of == key and (operator, value in values) in _EXCLUDING:
                 return ("spec", "template", "spec", "requirements", index)
         told = {*self.labels, *WELL_KNOWN, *(of for of, *_ in self.requirements)}
-        return None if key in told else _POOL_LABELS
+        is_provided = self.has_more and key.startswith(_PROVIDED)
+        return None if key in told or is_provided else _POOL_LABELS
 
     def for_class(self, runtime_class: RuntimeClass) -> Node | None:
         """A node that matches a class's nodeSelector; None if the object excludes such nodes."""
@@ -128,13 +132,7 @@ class NewNode:
         labels = {**single, **self.labels, **dict(selector)}
         # A new node is assumed to meet the class's conditions.
         conditions = frozenset((runtime_class.rules or ClassRules()).conditions)
-        return Node(
-            "",
-            {**labels, KARPENTER_POOL_LABELS[0]: self.pool},
-            self.taints,
-            allocatable=self.allocatable,
-            conditions=conditions,
-        )
+        return Node("", labels, self.taints, allocatable=self.allocatable, conditions=conditions)
 
 
 def new_node_of(raw: Raw, kind: str) -> NewNode | None:
@@ -185,7 +183,8 @@ def _of_pool(name: str, template: _Object) -> NewNode:
         if found and numbers and operator in ("In", "Lt"):
             resource, unit = found
             sizes[resource] = f"{max(numbers) - (operator == 'Lt')}{unit}"
-    labels = strings(template.metadata.labels if template.metadata else None)
+    labels = dict(strings(template.metadata.labels if template.metadata else None))
+    labels[KARPENTER_POOL_LABELS[0]] = name
     allocatable = orjson.dumps(sizes) if {CPU, MEMORY} <= sizes.keys() else b""
     return NewNode(name, labels, taints_of(spec.taints), allocatable, requirements, has_more=True)
 
@@ -199,14 +198,18 @@ def contradictions(offer: NewNode, kind: str, classes: Sequence[RuntimeClass]) -
     """The contradictions between an object and the classes it seems meant for, each cause once.
 
     It seems meant for a class if it has the class's name, if it has a label that the class asks
-    for, or if it has such a label with another value that no class asks for.
+    for, or if it has such a label with another value that no class asks for. A NodePool is not
+    meant for a class that names another one.
     """
+    is_flavor = kind == RESOURCE_FLAVOR
     asked = {entry for each in classes for entry in each.node_selector}
     found: dict[_Cause, list[str]] = {}
     for each in classes:
-        own = [(key, value) for key, value in each.node_selector if key not in WELL_KNOWN]
-        if offer.pool == each.name or any(offer.is_about(*entry, asked) for entry in own):
-            for cause in _causes(offer, kind == RESOURCE_FLAVOR, each):
+        own = own_labels(each)
+        pool = offer.pool if is_flavor else dict(own).get(KARPENTER_POOL_LABELS[0], offer.pool)
+        seems_meant = pool == each.name or any(offer.is_about(*entry, asked) for entry in own)
+        if pool == offer.pool and seems_meant:
+            for cause in _causes(offer, is_flavor, each):
                 found.setdefault(cause, []).append(each.name)
     for (place, what, why, fix), names in found.items():
         what += " by RuntimeClass " + listed(names, quote='"')

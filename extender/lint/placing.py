@@ -44,14 +44,16 @@ def hanging(explainer: Explainer, template: Template, by_itself: Pod, pod: Pod) 
     told = [f"{count} {text}" for text, count in counts.most_common(_NAMED) if count]
     runtime_class = explainer.snapshot.runtime_classes.get(pod.runtime_class_name)
     selector = runtime_class.node_selector if runtime_class else ()
-    labels = ", ".join(f'{shown(key)}: "{shown(value)}"' for key, value in selector)
+    codes = {group.code for group in explanation.reasons if left.intersection(group.nodes)}
+    added = selector if Code.SELECTOR in codes else ()
+    labels = ", ".join(f'{shown(key)}: "{shown(value)}"' for key, value in added)
     finding = error(
         "daemonset_hangs",
         f"on {len(left)} of the {number_of(len(meant), 'node')} that the DaemonSet is meant for"
         " its pod would stay Pending for ever",
         "its controller makes a pod for each node that the template allows, and looks at no"
         f" RuntimeClass: {', '.join(told)}",
-        f"nodeSelector: {{{labels}}}" if labels else "give the template a nodeSelector",
+        f"nodeSelector: {{{labels}}}" if labels else "give the template a narrower nodeSelector",
         *filter(None, [pod.runtime_class_name]),
     )
     yield finding, template.spec("runtimeClassName")

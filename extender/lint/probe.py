@@ -16,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from extender.cluster.input_files import FileError, read_file
+from extender.lint.lints.scheduler_config import object_in
 from extender.model.finding import Finding, error
 from extender.model.reasons import shown
 
@@ -36,7 +37,7 @@ def probe(place: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
     try:
         parts = _parsed(url)
         context = _context(extender) if parts.scheme == "https" else None
-        status, text = _ask(parts, context, extender.get("tlsConfig") or {})
+        status, text = _ask(parts, context, object_in(extender, "tlsConfig"))
         said = "" if status == HTTPStatus.OK else f"{_READINESS} answers {status} {text}"
     except _ProbeError as cause:
         said = str(cause)
@@ -93,7 +94,7 @@ def _cause(error: Exception) -> str:
 
 def _context(extender: Mapping[str, Any]) -> ssl.SSLContext:
     """The TLS settings, as in pkg/scheduler/extender.go makeTransport, v1.36.2."""
-    tls = extender.get("tlsConfig") or {}
+    tls = object_in(extender, "tlsConfig")
     try:
         ca, cert, key = (_pem(tls, part) for part in ("ca", "cert", "key"))
         context = ssl.create_default_context(cadata=ca or None)

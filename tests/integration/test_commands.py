@@ -236,6 +236,7 @@ def test_tls_of_the_configuration_is_used(tmp_path: Path) -> None:
         assert said(caFile=ca)  # no client certificate
         assert "tlsConfig" in said(caFile="/none", **certificate)
         assert "tlsConfig" in said(caData="?", **certificate)
+        assert probed(tmp_path, server.url, enableHTTPS=True, tlsConfig="x")
 
 
 @contextmanager

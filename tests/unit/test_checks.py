@@ -222,6 +222,14 @@ def test_all_findings_about_a_missing_handler_say_the_same(selector: Any) -> Non
     assert "edit" not in of_class.fix
 
 
+def test_handlers_are_no_error_where_a_silent_node_matches_or_nobody_checks() -> None:
+    """containerd 1.7 reports none, and half-way through an upgrade only the new nodes do."""
+    silent, lacking = (replace(NODE, handlers=frozenset(each)) for each in ((), [Handler("runc")]))
+    assert lint([KATA], [silent, replace(lacking, name="n2", labels={})]) == []
+    off = Policy(HandlerCheck.OFF)
+    assert check_classes(snapshot_of([lacking], [KATA]), Support(off.handler_check), off) == []
+
+
 def test_a_handler_of_a_class_without_any_feature_beside_others_is_worth_an_advice() -> None:
     """containerd 2.1 reports a handler without features if its binary is missing."""
     classes = [replace(KATA, name=name, handler=name) for name in ("runsc", "crun", "absent")]
@@ -253,6 +261,10 @@ def test_the_advice_for_a_class_without_nodes_is_about_the_most_frequent_reason(
     assert fix(intolerant, NODE) == "kubectl edit runtimeclass kata"
     unlabelled = replace(NODE, labels={})
     assert fix(KATA, unlabelled) == f"kubectl label node NODE {RESTRICTED}=true"
+    windows = replace(KATA, node_selector=(("kubernetes.io/os", "windows"), ("a", "b")))
+    assert fix(windows, NODE) == "add a node with a=b, kubernetes.io/os=windows"
+    two = replace(KATA, node_selector=(*KATA.node_selector, ("a", "b")))
+    assert fix(two, unlabelled) == f"kubectl label node NODE {RESTRICTED}=true a=b"
     # The handler is there, but not on the nodes of the class.
     lacking = replace(NODE, name="n2", handlers=frozenset({Handler("runsc")}))
     elsewhere = replace(unlabelled, name="n3")

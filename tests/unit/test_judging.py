@@ -1,6 +1,7 @@
 """Findings about templates, beyond those of tests/workloads."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -142,6 +143,8 @@ def test_a_pod_of_another_type_is_an_error_and_no_crash(loaded: Manifests) -> No
 
 def test_offers_are_held_to_the_classes_they_look_meant_for(loaded: Manifests) -> None:
     classes = [loaded.runtime_classes[name] for name in ("gvisor", "kata", "windows")]
+    selector = (("karpenter.sh/capacity-type", "spot"), ("karpenter.sh/nodepool", "pool"))
+    classes.append(replace(classes[1], name="pool", node_selector=selector))
     found = []
     for each in tables("judging")["offers"]:
         offer = new_node_of(msgspec.Raw(msgspec.json.encode(each)), each["kind"])

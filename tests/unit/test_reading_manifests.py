@@ -16,7 +16,9 @@ from extender.cluster.input_files import (
     manifest_files,
     read_file,
 )
-from extender.cluster.manifest_objects import load_manifests
+from extender.cluster.manifest_objects import Manifests, load_manifests
+from extender.cluster.reading_once import ManifestInventory
+from extender.model.objects import Pod, PodState
 from tests.cases_file import cases, rows
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: %s, labels: {pool: %s}}\n"
@@ -35,6 +37,13 @@ def test_documents_and_lists_are_read_from_yaml_and_json(tmp_path: Path) -> None
     assert loaded.nodes["one"].labels == {"pool": "a"}
     assert list(loaded.runtime_classes) == ["kata"]
     assert loaded.warnings == []
+
+
+def test_a_finished_pod_waits_for_nothing_but_can_be_found() -> None:
+    done = Pod("ns", "p", state=PodState(is_finished=True))
+    inventory = ManifestInventory(Manifests(pods={"ns/p": done}))
+    assert inventory.pending_pods() == {}
+    assert inventory.find_pod("ns", "p") is done
 
 
 def test_a_mounted_config_map_is_read_once_through_its_links(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from extender.explain.requirements import toleration_text
 from extender.kubernetes.class_annotations import CONDITIONS, PREFIX, TERMS
 from extender.lint.facts import Facts
-from extender.lint.lints.nodes import INSTALL, RESTRICTED, WELL_KNOWN, is_set_by_kubelet
+from extender.lint.lints.nodes import INSTALL, RESTRICTED, WELL_KNOWN, is_set_by_kubelet, own_labels
 from extender.model.finding import Finding, error, warning
 from extender.model.objects import (
     HARD_EFFECTS,
@@ -20,7 +20,7 @@ from extender.model.objects import (
     Taint,
 )
 from extender.model.pod_needs import Toleration
-from extender.model.reasons import Code, listed, number_of, shown
+from extender.model.reasons import Code, listed, number_of, pairs_text, shown
 from extender.model.using_objects import WaitingPod
 from extender.rules.class_nodes import verdicts_of_class
 from extender.rules.node_checks import is_condition_taint
@@ -116,33 +116,37 @@ def without_node(facts: Facts) -> Iterator[Finding]:
         code, why = _most_frequent_reason(each, facts)
         yield error(
             "no-matching-node",
-            f'RuntimeClass "{each.name}" matches none of {of_all}'
-            f"{'; most frequent reason: ' if why else ''}{why}",
+            f'RuntimeClass "{each.name}" matches none of {of_all}; most frequent reason: {why}',
             "its pods stay Pending for ever",
-            _fix(each, code),
+            _fix(each, code, facts),
             each.name,
         )
 
 
-def _fix(runtime_class: RuntimeClass, code: Code | None) -> str:
+def _fix(runtime_class: RuntimeClass, code: Code, facts: Facts) -> str:
     """code: the code of the most frequent reason."""
     if code is Code.HANDLER:
         return INSTALL
-    if runtime_class.node_selector and code in (None, Code.SELECTOR):
-        labels = (f"{shown(key)}={shown(value)}" for key, value in runtime_class.node_selector)
-        return f"kubectl label node NODE {','.join(labels)}"
-    return f"kubectl edit runtimeclass {runtime_class.name}"
+    entries, own = runtime_class.node_selector, own_labels(runtime_class)
+    if not entries or code is not Code.SELECTOR:
+        return f"kubectl edit runtimeclass {runtime_class.name}"
+    given = set(entries).difference(own)
+    there = (shape.selector_entries for _, shape, _ in facts.snapshot.shapes_in_use())
+    if not own or not any(map(given.issubset, there)):
+        return f"add a node with {pairs_text(dict(entries))}"
+    labels = (f"{shown(key)}={shown(value)}" for key, value in own)
+    return f"kubectl label node NODE {' '.join(labels)}"
 
 
-def _most_frequent_reason(runtime_class: RuntimeClass, facts: Facts) -> tuple[Code | None, str]:
+def _most_frequent_reason(runtime_class: RuntimeClass, facts: Facts) -> tuple[Code, str]:
     snapshot = facts.snapshot
     verdicts = verdicts_of_class(runtime_class, snapshot.shapes.shapes, facts.policy)
-    nodes = Counter[tuple[Code | None, str]]()
+    nodes = Counter[tuple[Code, str]]()
     for shape_id, _, count in snapshot.shapes_in_use():
         reason = verdicts.reason(shape_id)
         if reason is not None:
             nodes[reason.code, reason.detail] += count
-    return min(nodes, key=lambda most: (-nodes[most], most[1]), default=(None, ""))
+    return min(nodes, key=lambda most: (-nodes[most], most[1]))
 
 
 def self_set_labels(facts: Facts) -> Iterator[Finding]:

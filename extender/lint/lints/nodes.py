@@ -7,6 +7,7 @@ from typing import Final
 from extender.lint.facts import Facts
 from extender.model.finding import Finding, advice, error, warning
 from extender.model.names import ShapeId, text_of
+from extender.model.objects import RuntimeClass
 from extender.model.reasons import listed, number_of, shown
 from extender.rules.class_nodes import ClassIndex
 from extender.rules.kubelet_checks import KubeletCheck
@@ -65,7 +66,13 @@ WELL_KNOWN: Final = {
     "node.kubernetes.io/instance-type",
     "beta.kubernetes.io/os",
     "beta.kubernetes.io/arch",
+    "node.kubernetes.io/windows-build",
 }
+
+
+def own_labels(runtime_class: RuntimeClass) -> list[tuple[str, str]]:
+    """The entries of a class's nodeSelector but the well-known labels, as people can set them."""
+    return [entry for entry in runtime_class.node_selector if entry[0] not in WELL_KNOWN]
 
 
 def _is_within(namespace: str, domain: str) -> bool:
@@ -89,23 +96,19 @@ INSTALL: Final = (
 )
 
 
-def reported_handlers(snapshot: Snapshot) -> frozenset[str]:
-    """The names of the handlers of all nodes; empty if no node reports any."""
-    names = {each.name for _, shape, _ in snapshot.shapes_in_use() for each in shape.handlers}
-    if names and any(shape.is_docker for _, shape, _ in snapshot.shapes_in_use()):
-        names.add("docker")
-    return frozenset(names)
-
-
 def unreported_handlers(facts: Facts) -> Iterator[Finding]:
-    reported, shapes = reported_handlers(facts.snapshot), facts.snapshot.shapes_in_use()
-    count = sum(nodes for _, shape, nodes in shapes if shape.handlers)
+    """Handlers that no node reports, of classes that no node matches: a silent one may match."""
+    shapes = [shape for _, shape, _ in facts.snapshot.shapes_in_use()]
+    counts = (nodes for _, shape, nodes in facts.snapshot.shapes_in_use() if shape.handlers)
+    nodes = number_of(sum(counts), "node that reports", "nodes that report")
+    matching = facts.support.counts(facts.snapshot).nodes
     by_handler: dict[str, list[str]] = {}
-    for each in facts.classes:
-        by_handler.setdefault(each.handler, []).append(each.name)
+    for each in facts.classes if facts.policy.handler_check is not HandlerCheck.OFF else ():
+        if not matching[each.name]:
+            by_handler.setdefault(each.handler, []).append(each.name)
     for handler, names in by_handler.items():
-        if reported and handler not in reported:
-            nodes = number_of(count, "node that reports", "nodes that report")
+        found = {has_handler(shape, handler) for shape in shapes}
+        if False in found and True not in found:
             yield error(
                 "unreported-handler",
                 f'handler "{shown(handler)}" of RuntimeClass {listed(names)} is on none of the'
@@ -118,7 +121,7 @@ def unreported_handlers(facts: Facts) -> Iterator[Finding]:
 
 def broken_promises(facts: Facts) -> Iterator[Finding]:
     """Nodes whose labels say they run a class while their runtime lacks its handler."""
-    for each in facts.classes:
+    for each in facts.classes if facts.policy.handler_check is not HandlerCheck.OFF else ():
         nodes = facts.names(
             shape_id
             for shape_id, shape, _ in facts.snapshot.shapes_in_use()
@@ -127,7 +130,7 @@ def broken_promises(facts: Facts) -> Iterator[Finding]:
         )
         if not (nodes and each.node_selector):
             continue
-        own = " ".join(f"{key}-" for key, _ in each.node_selector if key not in WELL_KNOWN)
+        own = " ".join(f"{shown(key)}-" for key, _ in own_labels(each))
         unlabel = f", or take the label off: kubectl label node {shown(nodes[0])} {own}"
         yield error(
             "handler-absent",
