@@ -58,9 +58,7 @@ def covers(one: Toleration, other: Toleration) -> bool:
 
 
 def _reach(toleration: Toleration) -> float:
-    """The seconds for which a toleration tolerates NoExecute; 0 if it has another effect."""
-    if toleration.effect != NO_EXECUTE:
-        return 0
+    """The seconds for which a toleration of NoExecute tolerates it."""
     return math.inf if toleration.seconds is None else toleration.seconds
 
 
