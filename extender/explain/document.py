@@ -139,10 +139,11 @@ def texts_of(names: Iterable[bytes]) -> list[str]:
     return list(map(text_of, names))
 
 
-#: Reasons that may pass by themselves; taints of node conditions (nodelifecycle, v1.36.2).
 _TAINTED: Final = frozenset({Code.TAINT, Code.POD_TAINT})
-_PASSING: Final = _TAINTED | {Code.CORDONED}
 _CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
+
+#: Reasons that may pass by themselves; taints of node conditions (nodelifecycle, v1.36.2).
+_PASSING: Final = _TAINTED | {Code.CORDONED}
 _CONDITIONS: Final = "not-ready unreachable network-unavailable memory-pressure disk-pressure"
 _UNREADY: Final = [f"node.kubernetes.io/{each}" for each in f"{_CONDITIONS} pid-pressure".split()]
 
