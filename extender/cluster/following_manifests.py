@@ -32,7 +32,7 @@ class ManifestFollower:
         self,
         paths: Sequence[str],
         store: SnapshotStore,
-        preloaded: tuple[tuple[Signature, ...], Manifests] | None = None,
+        preloaded: tuple[tuple[Signature, ...], Manifests],
         *,
         uses: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -40,7 +40,7 @@ class ManifestFollower:
         """uses: also read pods and workloads, for `groups` and `loads`."""
         self._paths = paths
         self._store = store
-        self._preloaded = preloaded
+        self._preloaded = [preloaded]
         self._uses = uses
         self._groups: Mapping[PodGroup, int] | None = None
         self.loads: Loads | None = None
@@ -55,9 +55,8 @@ class ManifestFollower:
         self.manifests = Manifests()
 
     def start(self) -> None:
-        """Put the manifests into the store and begin to watch. Raises ManifestError."""
-        loaded, self._preloaded = self._preloaded, None
-        self._take(*(loaded or (signatures(self._paths), self._load())))
+        """Put the manifests into the store and begin to watch. Called once."""
+        self._take(*self._preloaded.pop())
         threading.Thread(target=self._follow, name="manifests", daemon=True).start()
 
     def stop(self) -> None:
@@ -136,10 +135,11 @@ class ManifestFollower:
             classes = manifests.runtime_classes
             pods = filter(is_followed, manifests.uses.pods.values())
             self._groups = Counter(group_of(each, classes) for each in pods)
-            self.loads = Loads()
+            loads = Loads()
             for pod in manifests.pods.values():
                 if load := load_of_pod(pod):
-                    self.loads.add(load, pod.runtime_class_name)
+                    loads.add(load, pod.runtime_class_name)
+            self.loads = loads
         self.waiting = WaitingPods.of(
             WaitingPod(pod.namespace or "default", pod.name, pod.runtime_class_name)
             for pod in manifests.pods.values()

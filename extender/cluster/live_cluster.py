@@ -16,7 +16,7 @@ from extender.cluster.api.config import ClusterConfig
 from extender.cluster.api.connection import ApiConnection, ConnectionFaultError, StatusError
 from extender.cluster.api.list_watch import Backoff, ListWatch
 from extender.cluster.api.objects import status_of
-from extender.cluster.api.reflector import Pause, Reflector
+from extender.cluster.api.reflector import Reflector
 from extender.cluster.distrust import Distrust, Mode, NodeEvents, SandboxFeed
 from extender.cluster.node_and_class_feeds import Feed, NodeFeed, RuntimeClassFeed
 from extender.cluster.rate_limit import TokenBucket
@@ -141,7 +141,6 @@ class LiveCluster:
         watch_list: bool = True,
         nodes: bool = True,
         others: Mapping[Kind, Sequence[Feed[Any]]] | None = None,
-        pause: Pause = threading.Event.wait,
     ) -> None:
         self._config = config
         self._store = store
@@ -160,7 +159,6 @@ class LiveCluster:
                 ApiConnection(config),
                 ListWatch(Backoff(time.monotonic), watch_list=watch_list),
                 metrics,
-                pause=pause,
                 rest=POD_REST_SECONDS if kind is PODS else 0.0,
             )
             for kind, of_kind in feeds.items()

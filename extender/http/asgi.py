@@ -14,7 +14,8 @@ from extender.http.answers import Answer, Refusal, Request, Route, answer_of, er
 from extender.http.limits import SMALL_BYTES, Room
 from extender.model.reasons import shown
 
-#: The bytes of an answer in one write. Over TLS, uvloop applies backpressure between writes only.
+#: The bytes of an answer in one write over TLS, where uvloop applies backpressure between writes
+#: only. Otherwise a write of any size needs no memory: the kernel reads from the answer itself.
 PIECE_BYTES: Final = 512 * 1024
 
 #: The most pages that are made or sent at a time. A page of a large cluster has some megabytes.
@@ -63,7 +64,7 @@ class Application:
                 text += f": POST {route.about}" if "POST" in route.methods else ""
                 allowed = b"allow", ", ".join(route.methods).encode()
                 answer = error_answer(HTTPStatus.METHOD_NOT_ALLOWED, text, allowed)
-                await self._send(answer, send, held)
+                await self._send(answer, scope, send, held)
                 return
             request = await self._read(scope, receive, held)
             if request is None:
@@ -71,11 +72,11 @@ class Application:
             if route is None or (request.query and request.path in self._queried):
                 await self._page(request, scope, send)
                 return
-            await self._send(await route(request), send, held)
+            await self._send(await route(request), scope, send, held)
         except Exception as error:
             if isinstance(error, Refusal):
                 self._count_refused(error.status)
-            await self._send(answer_of(error), send, held)
+            await self._send(answer_of(error), scope, send, held)
         finally:
             self.room.give_back(held)
 
@@ -114,20 +115,24 @@ class Application:
         async def receive() -> MutableMapping[str, Any]:
             return {"type": "http.request", "body": request.body.getvalue()}
 
+        if self._turns.locked():
+            # uvicorn goes on with a page whose client is gone, and refuses all at a limit of tasks.
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many pages at once, try again later")
         async with self._turns:
             await self._pages({**scope, "headers": headers, "query_string": query}, receive, send)
 
-    async def _send(self, answer: Answer, send: Send, held: list[int]) -> None:
+    async def _send(self, answer: Answer, scope: Scope, send: Send, held: list[int]) -> None:
         chunks, size = answer.chunks, sum(map(len, answer.chunks))
         if size > SMALL_BYTES:
-            self.room.count(size, held)
+            self.room.take(size, held)
         headers = [(b"content-type", answer.content_type), (_LENGTH, b"%d" % size), *answer.headers]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         if size > SMALL_BYTES:
+            step = PIECE_BYTES if scope.get("scheme") == "https" else size
             for chunk in chunks:
                 view = memoryview(chunk)
-                for start in range(0, len(view), PIECE_BYTES):
-                    piece = view[start : start + PIECE_BYTES]
+                for start in range(0, len(view), step):
+                    piece = view[start : start + step]
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             # uvicorn sends the end after the client has read most of the pieces.
             chunks = ()

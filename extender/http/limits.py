@@ -45,19 +45,19 @@ class Room:
         self.was_used = False
 
     def take(self, size: int, held: list[int]) -> None:
-        """Count a body that is about to arrive, and add its size to `held`. Raises Refusal."""
-        if self._free < size + (MEDIUM_ROOM if size > MEDIUM_BYTES else 0):
+        """Count a body that is about to arrive, or an answer, and add it to `held`. Raises Refusal.
+
+        A body is freed before its answer is sent, or is part of it: the larger size counts.
+        """
+        body = sum(held)
+        more = max(0, size - body)
+        # The answer to a medium body may be large: it tells the reason of each node.
+        is_large = more > MEDIUM_BYTES and not 0 < body <= MEDIUM_BYTES
+        if self._free < more + (MEDIUM_ROOM if is_large else 0):
             text = "too many large requests at once, try again later"
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
-        self._free -= size
-        held.append(size)
-
-    def count(self, size: int, held: list[int]) -> None:
-        """Count an answer, which exists already: a large one only while MEDIUM_ROOM stays free."""
-        if size > MEDIUM_BYTES:
-            size = max(0, min(size, self._free - MEDIUM_ROOM))
-        self._free -= size
-        held.append(size)
+        self._free -= more
+        held.append(more)
 
     def give_back(self, held: list[int]) -> None:
         if held:

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Generator
 from functools import partial
 from operator import attrgetter
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -77,12 +77,13 @@ class Connection(HttpToolsProtocol):
         self._framing = 0
         self._arriving = False
         self._answering: RequestResponseCycle | None = None
+        self.deadline = math.inf
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._allow(REQUEST_SECONDS)
         if len(self.connections) >= (self.limit_concurrency or math.inf):
-            # Evicts a silent connection, or the longest idle one. kube-scheduler's is in use.
+            # Evicts a silent connection, or the longest idle one.
             evicted = min(self.connections - {self}, key=attrgetter("deadline"))
             self.connections.discard(evicted)
             evicted.transport.abort()
@@ -140,7 +141,8 @@ class Connection(HttpToolsProtocol):
     def _go_on(self) -> None:
         """Set the deadline for the client's next step."""
         if self.flow.write_paused or self.transport.is_closing():
-            self._allow(ANSWER_SECONDS)
+            # A client that reads piece by piece has no more time.
+            self.deadline = min(self.deadline, self.loop.time() + ANSWER_SECONDS)
         elif not self._arriving:
             self._allow(self.timeout_keep_alive if self.cycle.response_complete else math.inf)
 
@@ -167,6 +169,7 @@ class Server(uvicorn.Server):
         make = partial(Connection, config=self.config, server_state=state, app_state={})
         limits: dict[str, Any] = {"backlog": self.config.backlog}
         if self._tls:
+            _Peer.most = (self.config.limit_concurrency or 2) // 2
             limits |= {"ssl_handshake_timeout": REQUEST_SECONDS, "ssl_shutdown_timeout": 1.0}
         self.servers = [
             await loop.create_server(make, sock=each, ssl=self._tls, **limits)
@@ -199,8 +202,8 @@ class TlsFiles(NamedTuple):
     def load(self) -> ssl.SSLContext:
         """Raises UsageError."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # A resumed session would bypass a rotated CA.
-        context.options |= ssl.OP_NO_TICKET
+        # A resumed session would bypass a rotated CA. TLS 1.2 resumes without tickets too.
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.num_tickets = 0
         flags = [f"--{name.replace('_', '-')} {path}" for name, path in self._asdict().items()]
         try:
@@ -259,13 +262,27 @@ class TlsFiles(NamedTuple):
 
 
 class _Peer(ssl.SSLObject):
-    """The server's side of a TLS connection. Logs failed handshakes, at most once a minute."""
+    """The server's side of a TLS connection. Logs failed handshakes, at most once a minute.
+
+    most: the handshakes at a time, or silent clients would take the files that probes need.
+    """
 
     log: ClassVar = LogLimit(_LOG, time.monotonic)
+    most: ClassVar = 0
+    handshakes: ClassVar = weakref.WeakSet["_Peer"]()
+
+    @classmethod
+    def _create(cls, *args: Any, **parts: Any) -> Self:
+        if len(cls.handshakes) >= cls.most:
+            raise ssl.SSLError("too many handshakes at once")
+        peer: Self = super()._create(*args, **parts)  # type: ignore[misc]  # asyncio's own way
+        cls.handshakes.add(peer)
+        return peer
 
     def do_handshake(self) -> None:
         try:
             super().do_handshake()
+            self.handshakes.discard(self)
         except ssl.SSLError as error:
             if not isinstance(error, (ssl.SSLWantReadError, ssl.SSLWantWriteError)):
                 self.log.say(logging.INFO, "handshake", f"a TLS handshake failed: {error}")

@@ -128,14 +128,14 @@ class _Worker(UvicornWorker):  # type: ignore[misc]  # its base class is gunicor
                 loop.run_in_executor(None, _return_memory)
             is_untrimmed = is_used
 
-        files, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
-        files = min(files, MAX_CONNECTIONS + OTHER_FILES)
-        # The limit of files bounds the connections that are still in their TLS handshake.
+        # Two of three connections may be past their TLS handshake.
+        most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        files = min(most_files, MAX_CONNECTIONS * 3 // 2 + OTHER_FILES)
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, most_files))
         tls = running.tls.rotating() if running.tls else None
         config, ops_config = copy(self.config), copy(self.config)
         config.app, ops_config.app = running.app, running.ops_app
-        config.limit_concurrency = max(2, files - OTHER_FILES)
+        config.limit_concurrency = max(2, (files - OTHER_FILES) * 2 // 3)
         ops_config.limit_concurrency = OPS_CONNECTIONS
         server = Server(config, tls, each_second)
         for number in _ENDING:

@@ -41,8 +41,9 @@ _MAX_BODY_LIMIT: Final = 2**32 - 1
 SEND_BUFFER_BYTES: Final = 256 * 1024
 TLS_RECEIVE_BYTES: Final = 32 * 1024
 
-#: The addresses that mean all interfaces, each with the loopback address that reaches it.
-_LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (compared, not bound)
+#: The addresses that mean all interfaces. Both are reached by _LOOPBACK: listen_on is dual-stack.
+_ALL: Final = ("0.0.0.0", "::")  # noqa: S104 (compared, not bound)
+_LOOPBACK: Final = "127.0.0.1"
 
 #: The manifests' content, or how to reach the cluster.
 Preloaded = tuple[tuple[Signature, ...], Manifests] | ClusterConfig
@@ -50,7 +51,7 @@ Preloaded = tuple[tuple[Signature, ...], Manifests] | ClusterConfig
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """HOST:PORT to listen on."""
+    """HOST:PORT to listen on. An empty host means all addresses, IPv4 and IPv6."""
 
     host: str
     port: int
@@ -73,7 +74,7 @@ class Address:
 
 
 def address(text: str) -> Address:
-    """HOST:PORT, an IPv6 host in brackets; an empty host means all addresses."""
+    """HOST:PORT, an IPv6 host in brackets."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise click.BadParameter(f"{text!r} is not HOST:PORT with a port of 0 to 65535")
@@ -85,7 +86,7 @@ def address(text: str) -> Address:
             raise click.BadParameter(f"{host!r} is not an IPv6 address") from None
     elif ":" in host:
         raise click.BadParameter(f"{text!r}: an IPv6 address stands in brackets, [::1]:8888")
-    return Address(host or "0.0.0.0", int(port))  # noqa: S104 (asked for by an empty host)
+    return Address(host, int(port))
 
 
 #: The source of the cluster's state. It writes the store, on its own threads.
@@ -130,10 +131,13 @@ def _tls_of(flags: Flags) -> TlsFiles | None:
 
 def listen_on(address: Address, flag: str, *, tls: bool = False) -> socket.socket:
     """Bind here, since gunicorn would try five times. Raises UsageError."""
-    family = socket.AF_INET6 if address.is_ipv6 else socket.AF_INET
+    both = address.is_ipv6 or (not address.host and socket.has_dualstack_ipv6())
+    family = socket.AF_INET6 if both else socket.AF_INET
     where = address.host, address.port
     try:
-        listener = socket.create_server(where, family=family, dualstack_ipv6=address.is_ipv6)
+        # create_server raises a ValueError where both are impossible; the socket an OSError.
+        both = both and socket.has_dualstack_ipv6()
+        listener = socket.create_server(where, family=family, dualstack_ipv6=both)
     except OSError as error:
         cause = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise UsageError(
@@ -148,8 +152,8 @@ def listen_on(address: Address, flag: str, *, tls: bool = False) -> socket.socke
 def announce(listener: socket.socket, tls: bool) -> tuple[str, str]:
     """The URL of a listener as a user of this machine would type it, and a phrase for the log."""
     host, port = listener.getsockname()[:2]
-    url = f"http{'s' if tls else ''}://{Address(_LOOPBACK.get(host, host), port)}"
-    return url, f"{url} and all other addresses" if host in _LOOPBACK else url
+    url = f"http{'s' if tls else ''}://{Address(_LOOPBACK if host in _ALL else host, port)}"
+    return url, f"{url} and all other addresses" if host in _ALL else url
 
 
 def _preload(flags: Flags, uses: bool) -> Preloaded:

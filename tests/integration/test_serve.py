@@ -6,6 +6,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -235,6 +236,7 @@ def test_the_first_process_of_a_container_ends_while_it_starts(
         pytest.param("127.0.0.1:0", False, False, id="loopback"),
         pytest.param("0.0.0.0:0", True, True, id="all addresses"),
         pytest.param("[::]:0", True, True, id="all addresses, IPv6"),
+        pytest.param(":0", True, True, id="no host"),
     ],
 )
 def test_listening_beyond_this_machine_without_tls_is_said_and_warned_of(
@@ -244,6 +246,8 @@ def test_listening_beyond_this_machine_without_tls_is_said_and_warned_of(
         line = server.wait_for_line("listening on")
         assert (" and all other addresses (Ctrl-C stops)" in line.string) is every
         assert server.request("GET", "/livez")[1] == b"ok"
+        for host in ("127.0.0.1", "::1") if bind in ("[::]:0", ":0") else ():
+            socket.create_connection((host, server.address[1]), 5).close()
         assert (f"WARNING --bind {bind} without TLS: " in server.log) is warned
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import math
 import weakref
 from typing import Any
 
@@ -36,6 +37,15 @@ def test_a_lost_connection_is_freed_without_a_garbage_collection() -> None:
             _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
             writer.write(REQUEST * 3)
             await answering.wait()
+            connection = made[0]()
+            assert connection is not None
+            # The deadline of a paused answer is not renewed: a client could read piece by piece.
+            connection.pause_writing()
+            deadline = connection.deadline
+            connection.resume_writing()
+            connection.pause_writing()
+            assert connection.deadline == deadline < math.inf
+            del connection
             writer.transport.abort()
             while state.connections:
                 await asyncio.sleep(0)

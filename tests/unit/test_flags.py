@@ -54,7 +54,7 @@ def parse(*words: str, **environ: str) -> Flags:
         pytest.param("127.0.0.1:8888", Address("127.0.0.1", 8888), id="IPv4"),
         pytest.param("[::1]:80", Address("::1", 80), id="IPv6 in brackets"),
         pytest.param("localhost:0", Address("localhost", 0), id="name, any port"),
-        pytest.param(":8888", Address("0.0.0.0", 8888), id="no host: all addresses"),
+        pytest.param(":8888", Address("", 8888), id="no host: all addresses"),
     ],
 )
 def test_an_address_is_host_and_port(text: str, expected: Address) -> None:
