@@ -146,4 +146,4 @@ class Service:
         snapshot = self.source.snapshot
         if pod.runtime_class_name not in snapshot.runtime_classes:
             raise not_synced(f"RuntimeClass {pod.runtime_class_name}")
-        return runtime_class, snapshot
+        return snapshot.runtime_classes[pod.runtime_class_name], snapshot
