@@ -35,9 +35,6 @@ from extender.model.reasons import shown
 from extender.rules.node_selector import conflicting_key
 from extender.rules.node_shape import readable_terms, requirements_in
 
-_EXISTS: Final = "Exists"
-_EQUAL: Final = "Equal"
-
 
 def covers(one: Toleration, other: Toleration) -> bool:
     """Whether `one` tolerates all that `other` tolerates, for at least as long, by upstream's rule.
@@ -46,15 +43,15 @@ def covers(one: Toleration, other: Toleration) -> bool:
     """
     if one == other:
         return True
-    if one.key != other.key and (one.key or one.operator != _EXISTS):
+    if one.key != other.key and (one.key or one.operator != "Exists"):
         return False
     if one.effect not in ("", other.effect):
         return False
     if one.effect == NO_EXECUTE and _reach(one) < _reach(other):
         return False
-    if one.operator in ("", _EQUAL):
-        return other.operator == _EQUAL and one.value == other.value
-    return one.operator == _EXISTS
+    if one.operator in ("", "Equal"):
+        return other.operator == "Equal" and one.value == other.value
+    return one.operator == "Exists"
 
 
 def _reach(toleration: Toleration) -> float:
@@ -114,7 +111,7 @@ def joined_terms(of_pod: Terms | None, rules: ClassRules | None) -> Terms | None
     if of_pod is None:
         return tuple(of_class) or (_NOTHING,)
     if not of_class:
-        return None if all(map(_is_empty, of_pod)) else (_NOTHING,)
+        return None if set(of_pod) <= {_NOTHING} else (_NOTHING,)
     joined: dict[SelectorTerm, None] = {}
     required = [frozenset(requirements_in(each)) for each in of_class]
     count = size = 0
@@ -137,7 +134,7 @@ def _with_class(
     """The terms that replace a term of the pod. required: the requirements of the class's terms."""
     own = frozenset(requirements_in(term))
     # An empty term matches no node. Joined with a term of the class it would match some.
-    if _is_empty(term) or any(each <= own for each in required):
+    if term == _NOTHING or any(each <= own for each in required):
         yield term
         return
     yield from (
@@ -153,10 +150,6 @@ def _with(
     own: tuple[SelectorRequirement, ...], added: tuple[SelectorRequirement, ...]
 ) -> tuple[SelectorRequirement, ...]:
     return tuple(dict.fromkeys((*own, *added)))
-
-
-def _is_empty(term: SelectorTerm) -> bool:
-    return not (term.match_expressions or term.match_fields)
 
 
 #: The beginning of the plugin's refusals.
