@@ -1,7 +1,9 @@
 """Reads the objects of manifests: Nodes, RuntimeClasses, Pods, Namespaces and workloads."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -64,7 +66,8 @@ class Manifests:
     """The objects of the files by name, pods by NAMESPACE/NAME, and warnings for the user.
 
     templates: the pods that workloads make. subjects: pods and workloads as JSON. Both are by kind
-    and NAMESPACE/NAME. templates, subjects and uses are None if they are not wanted.
+    and NAMESPACE/NAME. templates, subjects and uses are None if they are not wanted. generated: how
+    many objects of a kind have only this generateName.
     """
 
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -75,6 +78,7 @@ class Manifests:
     templates: dict[tuple[str, str], Pod] | None = None
     uses: Uses | None = None
     subjects: dict[tuple[str, str], Raw] | None = None
+    generated: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @property
     def is_empty(self) -> bool:
@@ -89,8 +93,10 @@ class Manifests:
         into[key] = value
 
 
-class _Metadata(Struct):
+class _Metadata(Struct, rename="camel"):
     name: str | None = None
+    generate_name: str | None = None
+    namespace: str | None = None
 
 
 class _Named(Struct):
@@ -115,11 +121,11 @@ def take_document(document: Raw, loaded: Manifests) -> None:
         kind = header.kind or ""
         try:
             if kind in _GROUPS and (header.api_version is None or header.group == _GROUPS[kind]):
-                _TAKERS[kind](each, loaded)
+                _TAKERS[kind](each, loaded=loaded)
             elif loaded.uses and (kind, header.group) in _NODE_TEMPLATES:
                 loaded.uses.node_templates.append((kind, each))
             elif has_template(kind, header.group):
-                _take_workload(each, kind, loaded)
+                _take_subject(each, kind, loaded)
         except DecodeError as error:
             raise ManifestError(f"{_named(kind, _name_of(each))}: {in_a_file(error)}") from None
 
@@ -178,38 +184,43 @@ def _take_runtime_class(document: Raw, loaded: Manifests) -> None:
     loaded.put(loaded.runtime_classes, name, runtime_class, _named("RuntimeClass", name))
 
 
-def _take_pod(document: Raw, loaded: Manifests) -> None:
-    pod = explained_pod(document)
-    key = f"{pod.namespace or 'default'}/{pod.name}"
-    loaded.put(loaded.pods, key, pod, _named("Pod", key))
-    if loaded.templates is not None:
-        _warn_of_ignored_class(document, "Pod", key, loaded)
-    if loaded.uses is not None:
-        loaded.uses.pods[key] = placed_pod_of(decode(document, RawPod, "Pod"))
-    if loaded.subjects is not None:
-        loaded.subjects["Pod", key] = document
+def _keyed(document: Raw, kind: str, loaded: Manifests) -> tuple[str, Raw]:
+    """The key of a pod or workload, and the object, named by its generateName if it has no name.
+
+    Each object without a name has a key of its own: kubectl create makes them all.
+    """
+    found = decode(document, _Named).metadata or _Metadata()
+    key = f"{found.namespace or 'default'}/{found.name or found.generate_name or ''}"
+    if found.name:
+        return key, document
+    loaded.generated[kind, key] += 1
+    number = loaded.generated[kind, key]
+    fields = decode(document, dict[str, Raw])
+    metadata = nullable(fields.get("metadata", NULL), dict[str, Raw]) or {}
+    named = {**metadata, "name": found.generate_name}
+    fields["metadata"] = Raw(msgspec.json.encode(named))
+    return f"{key}#{number}" if number > 1 else key, Raw(msgspec.json.encode(fields))
 
 
-def _take_workload(document: Raw, kind: str, loaded: Manifests) -> None:
-    """Read a workload into templates, uses and subjects, if they are wanted."""
-    if loaded.templates is not None:
-        pod = template_pod_of(document, kind)
-        name = f"{pod.namespace or 'default'}/{pod.name}"
-        loaded.put(loaded.templates, (kind, name), pod, _named(kind, name))
-        _warn_of_ignored_class(document, kind, name, loaded)
-    if loaded.uses is None and loaded.subjects is None:
+def _take_subject(document: Raw, kind: str, loaded: Manifests) -> None:
+    """Read a pod, or a workload into templates, uses and subjects, if they are wanted."""
+    if kind != PODS.name and (loaded.templates, loaded.uses, loaded.subjects) == (None,) * 3:
         return
-    workload = workload_of(document, kind)
-    key = kind, f"{workload.namespace}/{workload.name}"
-    if loaded.uses is not None and kind != POD_TEMPLATE.name:
-        loaded.uses.workloads[key] = workload
+    name, document = _keyed(document, kind, loaded)
+    key, uses = (kind, name), loaded.uses
+    if kind == PODS.name:
+        loaded.put(loaded.pods, name, explained_pod(document), _named(kind, name))
+    elif loaded.templates is not None:
+        loaded.put(loaded.templates, key, template_pod_of(document, kind), _named(kind, name))
+    if loaded.templates is not None:
+        for finding, _ in ignored_class(decode(document, dict), kind):
+            loaded.warnings.append(f"{_named(kind, name)}: {finding.what}")
+    if uses is not None and kind == PODS.name:
+        uses.pods[name] = placed_pod_of(decode(document, RawPod, "Pod"))
+    elif uses is not None and kind != POD_TEMPLATE.name:
+        uses.workloads[key] = workload_of(document, kind)
     if loaded.subjects is not None:
         loaded.subjects[key] = document
-
-
-def _warn_of_ignored_class(document: Raw, kind: str, key: str, loaded: Manifests) -> None:
-    for finding, _ in ignored_class(decode(document, dict), kind):
-        loaded.warnings.append(f"{_named(kind, key)}: {finding.what}")
 
 
 def _take_namespace(document: Raw, loaded: Manifests) -> None:
@@ -223,10 +234,10 @@ def _take_namespace(document: Raw, loaded: Manifests) -> None:
         loaded.namespaces[name] = namespace
 
 
-_TAKERS: Final = {
+_TAKERS: Final[Mapping[str, Callable[..., None]]] = {
     "Namespace": _take_namespace,
     "Node": _take_node,
-    "Pod": _take_pod,
+    "Pod": partial(_take_subject, kind=PODS.name),
     "RuntimeClass": _take_runtime_class,
 }
 

@@ -151,7 +151,7 @@ def _pod_of_file(filename: str, wanted: _Name, found: _Objects, context: str) ->
     chosen = {
         (kind, key): pod
         for (kind, key), pod in found.items()
-        if wanted.name in ("", pod.name)
+        if wanted.name in ("", pod.name, key.partition("/")[2])
         and wanted.kind in ("", kind)
         and (not wanted.namespace or pod.namespace in ("", wanted.namespace))
     }
