@@ -9,7 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Final, NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 
@@ -27,17 +28,16 @@ from extender.lint.registry import check_namespaces
 from extender.model.errors import UsageError
 from extender.model.finding import Severity
 from extender.model.names import ShapeId, text_of
-from extender.model.objects import ClassRules, Namespace, Node, Pod, RuntimeClass
+from extender.model.objects import NO_EXECUTE, ClassRules, Namespace, Node, Pod, RuntimeClass, Taint
 from extender.model.reasons import not_found, number_of, shown
 from extender.model.using_objects import PlacedPod, Workload
 from extender.rules.class_nodes import ClassIndex
-from extender.rules.node_checks import Policy
+from extender.rules.node_checks import Policy, tolerations_together
+from extender.rules.node_shape import Shape
 from extender.rules.pod_state import Placement, PodGroup
 from extender.rules.pools import nodes_of
 from extender.rules.snapshot import Snapshot, SnapshotSource
-from extender.rules.tolerations import TolerationSet, tolerates_cordon
-
-_NONE: Final = frozenset[str]()
+from extender.rules.tolerations import TolerationSet, find_untolerated_taint, tolerates_cordon
 
 
 class Room(NamedTuple):
@@ -59,8 +59,8 @@ class View:
     ) -> None:
         self.snapshot = snapshot
         self.namespaces = namespaces
-        self._policy = policy
         self._version = cache(version)
+        self.policy = policy
         self.unfit = Placement(snapshot, policy).unfit
         self._all = nodes_of(snapshot)
         # Nodes of equal shape and allocatable differ only in labels, and few templates select
@@ -90,7 +90,7 @@ class View:
             # The verdicts on shapes already cover the class's nodeSelector and terms.
             admitted = replace(admitted, node_selector={}, node_affinity=None)
             candidates, sizes = self._examples, self._sizes
-        asked = Question(admitted, runtime_class, candidates, self._policy, self._version)
+        asked = Question(admitted, runtime_class, candidates, self.policy, self._version)
         found = explain(asked)
         if candidates is self._all:
             return Room(found.feasible, found.summary)
@@ -99,6 +99,12 @@ class View:
             counts.update(dict.fromkeys(group.told, sum(map(sizes.__getitem__, group.nodes))))
         nodes = sum(map(sizes.__getitem__, found.passing))
         return Room(nodes, fit_error(nodes, len(self._all.names), counts))
+
+    def evicting(self, node: str, tolerated: TolerationSet) -> Taint | None:
+        """The NoExecute taint of a node that evicts pods with these tolerations."""
+        shape = self.snapshot.shape(node.encode("utf-8", "replace")) or Shape()
+        taints = (each for each in shape.taints if each.effect == NO_EXECUTE)
+        return find_untolerated_taint(taints, tolerated)
 
     def refusal(self, namespace: str, runtime_class: str) -> str:
         """Why a namespace refuses pods of a class; "" if it accepts them or is not known."""
@@ -117,7 +123,7 @@ class View:
 
     def classes_by_node(self) -> Mapping[bytes, frozenset[str]]:
         """The classes that each node matches. A cordoned node needs a toleration of cordons."""
-        index = ClassIndex(self.snapshot.runtime_classes.values(), self._policy.handler_check)
+        index = ClassIndex(self.snapshot.runtime_classes.values(), self.policy.handler_check)
         found = [frozenset[str]()]
         for shape in self.snapshot.shapes.shapes:
             groups = [index.groups[number] for number in index.matching(shape)]
@@ -145,13 +151,24 @@ class Comparison:
         before, after = self.before.snapshot.runtime_classes, self.after.snapshot.runtime_classes
         return name in before and name not in after
 
+    def _eviction(self, pod: PlacedPod) -> str:
+        """Why the change evicts the pod; "" if it does not."""
+        # A pod of a manifest may not be admitted, and so lack its class's tolerations.
+        classes = {} if pod.created else self.before.snapshot.runtime_classes
+        given, policy = classes.get(pod.runtime_class_name), self.before.policy
+        own = tolerations_together(pod.tolerations, given, policy)
+        taint, known = (each.evicting(pod.node, own) for each in (self.after, self.before))
+        return f"untolerated taint {shown(str(taint))} evicts it" if taint and not known else ""
+
     def pods(self, pods: Iterable[PlacedPod]) -> Iterator[Document]:
-        """The pods that could not start again on their node after the change."""
+        """The pods that are evicted, or could not start again on their node after the change."""
         for pod in pods:
             name = pod.runtime_class_name
             self._named[pod.namespace].add(name)
             reason = self.after.unfit(pod)
-            if reason and (self._ends(name) or not self.before.unfit(pod)):
+            if not self._ends(name) and self.before.unfit(pod):
+                reason = ""
+            if reason := reason or self._eviction(pod):
                 yield {
                     "namespace": pod.namespace,
                     "name": pod.name,
@@ -166,8 +183,7 @@ class Comparison:
         Only templates that name a class or need a handler's feature are judged. Raises UsageError
         for a template that can't be read.
         """
-        # A list that is restarted may return an object twice.
-        found: dict[tuple[str, str, str], Document] = {}
+        found: list[dict[str, Any]] = []
         for each in workloads:
             if each.is_past:
                 continue
@@ -175,19 +191,18 @@ class Comparison:
             ends = self._ends(each.runtime_class_name)
             before = after = Room(0, not_found(each.runtime_class_name).text)
             if not ends:
-                pod = _template(each)
+                try:
+                    pod = each.template()
+                except DecodeError as error:
+                    named = f"{each.kind} {shown(f'{each.namespace}/{each.name}')}"
+                    raise UsageError(f"{named}: {error}") from None
                 if pod.runtime_class_name or pod.features:
                     before, after = self.before.room(pod), self.after.room(pod)
             if ends or after.nodes < before.nodes:
-                found[each.kind, each.namespace, each.name] = {
-                    "kind": each.kind,
-                    "namespace": each.namespace,
-                    "name": each.name,
-                    "nodesBefore": before.nodes,
-                    "nodesAfter": after.nodes,
-                    "reason": after.summary,
-                }
-        return [found[key] for key in sorted(found)]
+                place = {"kind": each.kind, "namespace": each.namespace, "name": each.name}
+                nodes = {"nodesBefore": before.nodes, "nodesAfter": after.nodes}
+                found.append({**place, **nodes, "reason": after.summary})
+        return sorted(found, key=itemgetter("kind", "namespace", "name"))
 
     def namespaces(self) -> Iterator[Document]:
         """The namespaces whose rules get new errors, or newly refuse a class that is used there.
@@ -210,7 +225,7 @@ class Comparison:
         gained, lost, changed = [], [], set[str]()
         numbers = Counter[str](), Counter[str]()
         for name in sorted({*before, *after}):
-            had, has = before.get(name, _NONE), after.get(name, _NONE)
+            had, has = before.get(name, frozenset()), after.get(name, frozenset())
             numbers[0].update(had)
             numbers[1].update(has)
             changed |= had ^ has
@@ -240,14 +255,6 @@ def impact_document(
         or any(not each["nodesAfter"] for each in found["workloads"])
     )
     return {"breaks": bool(breaks), **found, **comparison.nodes()}
-
-
-def _template(workload: Workload) -> Pod:
-    try:
-        return workload.template()
-    except DecodeError as error:
-        named = shown(f"{workload.namespace}/{workload.name}")
-        raise UsageError(f"{workload.kind} {named}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

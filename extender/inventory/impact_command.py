@@ -23,11 +23,8 @@ from extender.model.reasons import number_of, printable, shown
 from extender.rules.node_checks import Policy
 from extender.rules.node_selector import label_selector
 
-#: Whether a label selector matches a node's labels.
-Selects = Callable[[Mapping[str, str]], bool]
 
-
-def _selector(text: str) -> Selects:
+def _selector(text: str) -> Callable[[Mapping[str, str]], bool]:
     try:
         return label_selector(text)
     except ValueError as error:
@@ -61,12 +58,21 @@ def _impact(program: str, flags: Flags) -> int:
 
 def changed(state: ClusterState, brought: Manifests, flags: Flags) -> Manifests:
     """All classes and nodes after the change, and the Namespaces that change."""
-    nodes = {each.name: each for each in (*state.nodes, *brought.nodes.values())}
     return Manifests(
-        nodes={name: _changed(node, flags) for name, node in nodes.items()},
+        nodes={name: _changed(each, flags) for name, each in _nodes(state, brought).items()},
         runtime_classes={**state.snapshot.runtime_classes, **brought.runtime_classes},
         namespaces=brought.namespaces,
     )
+
+
+def _nodes(state: ClusterState, brought: Manifests) -> Mapping[str, Node]:
+    """All nodes, with the brought ones applied: a node without a status keeps the one it has."""
+    nodes = {each.name: each for each in state.nodes}
+    for name, new in brought.nodes.items():
+        has_status = any((new.handlers, new.allocatable, new.conditions, *new.versions))
+        node, spec = new if has_status else nodes.get(name, new), (new.taints, new.unschedulable)
+        nodes[name] = replace(node, labels=new.labels, taints=spec[0], unschedulable=spec[1])
+    return nodes
 
 
 def compared(state: ClusterState, after: Manifests, policy: Policy) -> Comparison:
@@ -103,7 +109,7 @@ def _warnings(flags: Flags, state: ClusterState, brought: Manifests) -> Iterator
     inventory = state.inventory
     if flags.manifests and not any(chain(inventory.pods(), inventory.workloads())):
         yield "the manifests hold no Pod and no workload: what uses the nodes is unknown"
-    nodes = {each.name: each for each in (*state.nodes, *brought.nodes.values())}.values()
+    nodes = _nodes(state, brought).values()
     meant = [each for each in nodes if flags.on is None or flags.on(each.labels)]
     if not all(any(selects(each.labels) for each in nodes) for selects in flags.cordon):
         yield "--cordon selects no node"
@@ -114,7 +120,7 @@ def _warnings(flags: Flags, state: ClusterState, brought: Manifests) -> Iterator
         reported = [{each.name for each in node.handlers} for node in meant]
         if not any(handler in names for names in reported):
             yield f"--without-handler {shown(handler)}: no such node reports it"
-        if silent := sum(names <= {*flags.without_handler} for names in reported):
+        if silent := sum(set() < names <= {*flags.without_handler} for names in reported):
             yield (
                 f"--without-handler {shown(handler)}: {number_of(silent, 'node')} would report no"
                 " handler at all, which is taken for unknown (--handler-check=strict: for none)"

@@ -235,4 +235,5 @@ def placed_pod_of(raw: RawPod) -> PlacedPod:
         _features_of(spec, "Pod"),
         status.starting_since if spec.node_name else None,
         Wait.OTHER if spec.node_name else _wait_of(status.unscheduled_message, spec.affinity),
+        tolerations_of(spec.tolerations),
     )

@@ -6,7 +6,7 @@ from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from extender.model.objects import NOTHING, Pod
-from extender.model.pod_needs import NO_FEATURES, Features
+from extender.model.pod_needs import NO_FEATURES, Features, Toleration
 
 
 class Wait(StrEnum):
@@ -39,6 +39,7 @@ class PlacedPod(NamedTuple):
     features: Features = NO_FEATURES
     starting_since: str | None = None
     wait: Wait = Wait.OTHER
+    tolerations: tuple[Toleration, ...] = ()
 
 
 class WaitingPod(NamedTuple):
