@@ -11,8 +11,9 @@ from extender.explain.explanation import Explanation, explain, past_cordons
 from extender.explain.own_checks import Question
 from extender.kubernetes.namespaces import NamespaceRules
 from extender.model.names import NameRun, text_of
-from extender.model.objects import RuntimeClass
+from extender.model.objects import CONTROL_PLANE, RuntimeClass
 from extender.model.reasons import Code, listed, shown
+from extender.rules.node_checks import is_condition_taint
 from extender.rules.resource_fit import PodsBeside
 from extender.rules.snapshot import Snapshot
 from extender.verbs.prioritize import Preferences
@@ -34,30 +35,30 @@ def explained(
     recovered = explanation
     if not explanation.feasible and any(each.code in _PASSING for each in explanation.reasons):
         # Only a judgement without cordons and conditions shows whether such a node would fit.
-        recovered = explain(replace(asked, pod=past_cordons(asked.pod, *_UNREADY)), rules)
+        passing = {each.key for each in asked.candidates.shapes.taints if is_condition_taint(each)}
+        recovered = explain(replace(asked, pod=past_cordons(asked.pod, *passing)), rules)
         recovered = _without_vain_tolerations(asked, recovered)
     return explanation, explanation_document(explanation, event, uncounted, recovered)
 
 
 def _without_vain_tolerations(asked: Question, found: Explanation) -> Explanation:
-    """The explanation without taints whose toleration would not help: they hide later reasons.
+    """The explanation with the reasons that taints hide, without taints that hide one.
 
-    The control plane's taints count only if no other step is left. If none is left at all, this is
-    the explanation for a pod that tolerates everything.
+    The control plane's taints count only if no other step is left.
     """
-    others = [each for each in found.reasons if each.code not in _TAINTED]
-    if found.feasible or len(others) == len(found.reasons):
+    tainted = [each for each in found.reasons if each.code in _TAINTED]
+    if found.feasible or not tainted:
         return found
     keys = {each.key for each in asked.candidates.shapes.taints}
-    for tolerated in (keys - {_CONTROL_PLANE}, keys):
+    for tolerated in (keys - {CONTROL_PLANE}, keys):
         tolerant = explain(replace(asked, pod=past_cordons(asked.pod, *tolerated)))
         helped = frozenset(tolerant.passing)
-        tainted = (each for each in found.reasons if each.code in _TAINTED)
         left = [replace(each, nodes=[*filter(helped.__contains__, each.nodes)]) for each in tainted]
-        steps = [*others, *(each for each in left if each.nodes)]
+        steps = [each for each in tolerant.reasons if each.code not in _TAINTED]
+        steps += [each for each in left if each.nodes]
         if any(each.code in _STEPS for each in steps):
-            return replace(found, reasons=steps)
-    return tolerant
+            break
+    return replace(found, reasons=steps)
 
 
 def explanation_document(
@@ -140,12 +141,9 @@ def texts_of(names: Iterable[bytes]) -> list[str]:
 
 
 _TAINTED: Final = frozenset({Code.TAINT, Code.POD_TAINT})
-_CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
 
-#: Reasons that may pass by themselves; taints of node conditions (nodelifecycle, v1.36.2).
+#: Reasons that may pass by themselves.
 _PASSING: Final = _TAINTED | {Code.CORDONED}
-_CONDITIONS: Final = "not-ready unreachable network-unavailable memory-pressure disk-pressure"
-_UNREADY: Final = [f"node.kubernetes.io/{each}" for each in f"{_CONDITIONS} pid-pressure".split()]
 
 #: The next step for a pod that fits nowhere, by a reason's code. The smallest step comes first: it
 #: belongs to the reason that is nearest to fitting.
@@ -168,7 +166,8 @@ _STEPS: Final[Mapping[Code, str]] = {
     " another class: `fit` lists the classes that could run it",
     Code.NODE_FEATURE: "remove the feature from the pod that the kubelets of {nodes} lack, or"
     " upgrade these kubelets",
-    Code.HANDLER: "install the class's runtime on {nodes}, or take the class's label off there",
+    Code.HANDLER: "install the class's runtime on {nodes}, or take the class's label off there if"
+    " no other class needs it",
     Code.OS: "name a class for the pod's operating system: `fit` lists the classes that could run"
     " the pod",
     Code.SELECTOR: "name another class, or label nodes that have the runtime: `fit` lists the"

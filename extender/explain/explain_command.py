@@ -1,7 +1,7 @@
 """explain: why a pod fits or does not, node by node."""
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from extender.cli.cluster_state import service_of
 from extender.cli.commands import policy_of, reading_flags, server_flag, version_flag
@@ -10,7 +10,7 @@ from extender.cli.output import print_answer, screen
 from extender.cli.streams import write_out
 from extender.cluster.reading_once import ForbiddenError
 from extender.explain.asked_pod import POD, pod_flags, pod_itself, pod_of_service, read_asked_pod
-from extender.explain.document import Document, explained, nodes_document, scores_document
+from extender.explain.document import explained, nodes_document, scores_document
 from extender.explain.own_checks import Question
 from extender.explain.text import explanation_text, itself_text
 from extender.rules.pools import nodes_of
@@ -24,15 +24,17 @@ def _explain(program: str, flags: Flags) -> int:
     if flags.server:
         service = service_of(flags)
         pod, body = pod_of_service(program, flags, service)
-        document: Document = service.explained(pod, body, {"nodes": "all"} if all_nodes else {})
+        document = service.explained(pod, body, {"nodes": "all"} if all_nodes else {})
     else:
         document = _document(program, flags, all_nodes=all_nodes)
+    if flags.filename:
+        document["asWritten"] = True
     names = [f"node/{name}" for name, reason in document.get("nodes", {}).items() if not reason]
     yes = bool(document["feasible"]) and not (document["event"] or document["lastEvent"])
     return print_answer(flags, document, explanation_text, names, yes=yes)
 
 
-def _document(program: str, flags: Flags, *, all_nodes: bool) -> Document:
+def _document(program: str, flags: Flags, *, all_nodes: bool) -> dict[str, Any]:
     """The pod as judged by this process. all_nodes: name them all. Raises UsageError."""
     policy = policy_of(flags)
     try:
@@ -49,8 +51,6 @@ def _document(program: str, flags: Flags, *, all_nodes: bool) -> Document:
     explanation, document = explained(question, asked.rules, asked.state.inventory.pods_beside)
     if asked.kind != POD:
         document["kind"] = asked.kind
-    if flags.filename:
-        document["asWritten"] = True
     if all_nodes:
         document["nodes"] = nodes_document(explanation)
     if flags.nodes:

@@ -174,8 +174,8 @@ def _judge_pod(
 ) -> tuple[Verdicts, Mapping[ShapeId, int]]:
     """The verdicts of class and pod. The pod's requirements are judged only where the class passes.
 
-    Also, by shape id, the number of nodes that have the labels and the name that the pod asks for,
-    and a taint that the pod itself does not tolerate.
+    Also, by shape id, the number of nodes that only lack a toleration of the pod itself: it fits
+    there but for a taint.
     """
     number = {reason: code for code, reason in enumerate(by_class.reasons)}
     passes = number.setdefault(None, len(number))
@@ -184,10 +184,9 @@ def _judge_pod(
     for position, code in enumerate(codes):
         if code != passes:
             continue
-        reason = (
-            own.before_resources(position) or room.reason(position) or own.after_resources(position)
-        )
-        if own.untolerated(position) is not None and own.by_labels(position) is None:
+        lacking = room.reason(position) or own.after_resources(position)
+        reason = own.before_resources(position) or lacking
+        if not (lacking or own.untolerated(position) is None or own.by_labels(position)):
             held_off[candidates.ids[position]] += 1
         if reason is not None:
             codes[position] = number.setdefault(reason, len(number))

@@ -105,6 +105,8 @@ class OwnChecks:
         if not self._pod.node_selector and self._affinity is None:
             return None
         name = text_of(self._candidates.names[position]) if self._named else ""
+        if self._left is not None and name not in self._left:
+            return reasons.LEFT_OUT if self._left else reasons.TERMS_CONFLICT
         labels = self._candidates.labels(position)
         asked = frozenset(each for each in labels.items() if each[0] in self._asked)
         seen = (name if name in self._named else None, asked)
@@ -114,8 +116,6 @@ class OwnChecks:
         return self._known[seen]
 
     def _judge(self, labels: Mapping[str, str], name: str) -> Reason | None:
-        if self._left is not None and name not in self._left:
-            return reasons.LEFT_OUT if self._left else reasons.TERMS_CONFLICT
         if any(labels.get(key) != value for key, value in self._pod.node_selector.items()):
             return reasons.POD_SELECTOR
         if self._affinity is None or self._affinity.matches(labels, name):

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from extender.explain.explanation import Explainer, Explanation
+from extender.explain.explanation import Explainer, Explanation, past_cordons
 from extender.explain.warnings import toleration_json
 from extender.kubernetes.workloads import Found, Place, Template
 from extender.model.finding import Finding, Severity, error
-from extender.model.objects import UNSCHEDULABLE_TAINT_KEY, Pod, RuntimeClass, Taint
+from extender.model.objects import CONTROL_PLANE, Pod, RuntimeClass, Taint
 from extender.model.pod_needs import Toleration
 from extender.model.reasons import Code, number_of, shown
 from extender.rules.node_checks import is_condition_taint, tolerations_together
@@ -126,8 +126,7 @@ def _state(case: _Case) -> Iterator[Found]:
     """Not the template's fault: matching nodes are cordoned, not ready or under pressure."""
     taints = case.explainer.snapshot.shapes.taints
     keys = {each.key for each in taints if is_condition_taint(each)}
-    conditions = (Toleration(key, "Exists") for key in sorted({UNSCHEDULABLE_TAINT_KEY, *keys}))
-    feasible = case.without(tolerations=(*case.pod.tolerations, *conditions)).feasible
+    feasible = case.explainer.explain(past_cordons(case.pod, *sorted(keys))).feasible
     if feasible:
         yield case.found(
             "fits_nowhere",
@@ -144,10 +143,11 @@ def _taints(case: _Case) -> Iterator[Found]:
     lacking = Counter(map(case.untolerated, tolerant.passing))
     if not lacking:
         return
-    taints, nodes = min(lacking.items(), key=lambda item: (len(item[0]), -item[1], str(item[0])))
+    taints, nodes = min(lacking.items(), key=_cost)
     tolerations = [
         Toleration(each.key, "Equal" if each.value else "Exists", each.value, each.effect)
         for each in taints
+        if not is_condition_taint(each)
     ]
     yield case.found(
         "missing_toleration",
@@ -156,6 +156,12 @@ def _taints(case: _Case) -> Iterator[Found]:
         f"tolerations: [{', '.join(map(toleration_json, tolerations))}]",
         case.template.spec("tolerations"),
     )
+
+
+def _cost(lacking: tuple[tuple[Taint, ...], int]) -> tuple[bool, int, int, str]:
+    """A sort key: taints of the control plane come last, then fewest taints, most nodes."""
+    taints, nodes = lacking
+    return any(each.key == CONTROL_PLANE for each in taints), len(taints), -nodes, str(taints)
 
 
 def _labels(case: _Case) -> Iterator[Found]:

@@ -143,6 +143,9 @@ MARK: Final = "runtimeclass-extender/pod"
 WINDOWS: Final = "windows"
 OS_LABEL: Final = "kubernetes.io/os"
 
+#: The key of the taint, and of the label, of nodes that run the control plane (kubeadm).
+CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
+
 UNKNOWN_KUBELET: Final = Kubelet()
 
 

@@ -252,7 +252,7 @@ def test_on_a_real_node_with_broken_handlers_these_are_found() -> None:
     assert [each.runtime_classes for each in found] == [("broken",), ("noshim",)]
 
 
-def test_the_advice_for_a_class_without_nodes_is_about_the_most_frequent_reason() -> None:
+def test_the_advice_for_a_class_without_nodes_is_about_the_nearest_reason() -> None:
     def fix(runtime_class: RuntimeClass, *nodes: Node) -> str:
         (found,) = findings_of("no-matching-node", [runtime_class], list(nodes))
         return found.fix
@@ -268,7 +268,7 @@ def test_the_advice_for_a_class_without_nodes_is_about_the_most_frequent_reason(
     # The handler is there, but not on the nodes of the class.
     lacking = replace(NODE, name="n2", handlers=frozenset({Handler("runsc")}))
     elsewhere = replace(unlabelled, name="n3")
-    assert fix(KATA, lacking, replace(lacking, name="n4"), elsewhere) == INSTALL
+    assert fix(KATA, lacking, elsewhere, replace(elsewhere, name="n4")) == INSTALL
 
 
 def test_pods_of_a_class_that_does_not_exist_are_counted_by_class() -> None:

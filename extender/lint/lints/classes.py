@@ -113,10 +113,10 @@ def without_node(facts: Facts) -> Iterator[Finding]:
     lonely = [each for each in facts.classes if not matching[each.name]]
     of_all = number_of(len(facts.snapshot.nodes), "node")
     for each in lonely:
-        code, why = _most_frequent_reason(each, facts)
+        code, why = _nearest_reason(each, facts)
         yield error(
             "no-matching-node",
-            f'RuntimeClass "{each.name}" matches none of {of_all}; most frequent reason: {why}',
+            f'RuntimeClass "{each.name}" matches none of {of_all}; nearest reason: {why}',
             "its pods stay Pending for ever",
             _fix(each, code, facts),
             each.name,
@@ -124,7 +124,7 @@ def without_node(facts: Facts) -> Iterator[Finding]:
 
 
 def _fix(runtime_class: RuntimeClass, code: Code, facts: Facts) -> str:
-    """code: the code of the most frequent reason."""
+    """code: the code of the nearest reason."""
     if code is Code.HANDLER:
         return INSTALL
     entries, own = runtime_class.node_selector, own_labels(runtime_class)
@@ -138,7 +138,8 @@ def _fix(runtime_class: RuntimeClass, code: Code, facts: Facts) -> str:
     return f"kubectl label node NODE {' '.join(labels)}"
 
 
-def _most_frequent_reason(runtime_class: RuntimeClass, facts: Facts) -> tuple[Code, str]:
+def _nearest_reason(runtime_class: RuntimeClass, facts: Facts) -> tuple[Code, str]:
+    """The most frequent reason, a lacking label last: few nodes are meant for the class."""
     snapshot = facts.snapshot
     verdicts = verdicts_of_class(runtime_class, snapshot.shapes.shapes, facts.policy)
     nodes = Counter[tuple[Code, str]]()
@@ -146,7 +147,7 @@ def _most_frequent_reason(runtime_class: RuntimeClass, facts: Facts) -> tuple[Co
         reason = verdicts.reason(shape_id)
         if reason is not None:
             nodes[reason.code, reason.detail] += count
-    return min(nodes, key=lambda most: (-nodes[most], most[1]))
+    return min(nodes, key=lambda most: (most[0] is Code.SELECTOR, -nodes[most], most[1]))
 
 
 def self_set_labels(facts: Facts) -> Iterator[Finding]:

@@ -131,7 +131,8 @@ def broken_promises(facts: Facts) -> Iterator[Finding]:
         if not (nodes and each.node_selector):
             continue
         own = " ".join(f"{shown(key)}-" for key, _ in own_labels(each))
-        unlabel = f", or take the label off: kubectl label node {shown(nodes[0])} {own}"
+        unlabel = f"kubectl label node {shown(nodes[0])} {own}"
+        unlabel = f", or take the label off if no other class needs it: {unlabel}"
         yield error(
             "handler-absent",
             f'{number_of(len(nodes), "node")} with the labels of RuntimeClass "{each.name}" lack'

@@ -19,7 +19,7 @@ from extender.model.reasons import listed, number_of, shown
 _LONGEST_SECONDS: Final = 5.0
 _UNCHECKED: Final = "pods stay Pending or, with ignorable: true, are placed unchecked"
 
-_OUR_PORT: Final = re.compile(r":8888(?:/|$)")
+_OURS: Final = re.compile(r"(?i)runtimeclass|:8888(?:/|$)")
 #: A URL that ends with a verb. kube-scheduler would append the verb a second time.
 _PATH_TO_VERB: Final = re.compile(r"/(?:filter|prioritize|preempt)/*$")
 
@@ -50,11 +50,7 @@ def plugin_args(profile: Document, plugin: str) -> Document:
 def our_extenders(document: Document) -> Sequence[tuple[str, Document]]:
     """(place, extender) of the extenders that look like ours; if none does, of all."""
     found = objects_in(document, "extenders")
-    return [each for each in found if _looks_like_ours(str(each[1].get("urlPrefix")))] or found
-
-
-def _looks_like_ours(url: str) -> bool:
-    return "runtimeclass" in url.casefold() or _OUR_PORT.search(url) is not None
+    return [each for each in found if _OURS.search(str(each[1].get("urlPrefix")))] or found
 
 
 def managed_by(extender: Document) -> Sequence[tuple[object, bool]]:
