@@ -23,12 +23,12 @@ from extender.lint.reports import finding_document
 from extender.model.errors import UsageError
 from extender.model.finding import Severity, worst_first
 from extender.model.objects import Amounts
-from extender.model.reasons import shown
+from extender.model.reasons import listed, shown
 from extender.rules.class_nodes import NodeCounts, Support, nodes_of_class, nodes_of_each
 from extender.rules.node_checks import Policy
 from extender.rules.pod_state import Placement, PodUse, State, Usage, overhead_texts
 from extender.rules.pools import Pools, pools_of
-from extender.rules.resource_fit import Loads
+from extender.rules.resource_fit import Loads, counted
 
 
 def _classes(program: str, flags: Flags) -> int:
@@ -175,6 +175,8 @@ def _requests(text: str) -> Amounts:
         raise click.BadParameter(f"{shown(text)}: {error}") from None
     if min(amounts.values()) < 0 or "" in amounts:
         raise click.BadParameter(f"{shown(text)}: expected such as cpu=1,memory=2Gi")
+    if unknown := listed(sorted({*amounts} - {*counted(amounts)})):
+        raise click.BadParameter(f"{unknown}: no resource that kube-scheduler counts")
     return amounts
 
 

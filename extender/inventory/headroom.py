@@ -124,7 +124,9 @@ class Headroom:
             if Requirements.of(pod.needs, runtime_class, self._policy).mismatch(shape) is not None:
                 continue
             size = self._amounts(node.allocatable or self._example(pools, each.pool))
-            is_told = size.keys() >= request.keys() > set() if each.has_more else bool(size)
+            is_told = (
+                size.keys() >= request.keys() - IGNORED > set() if each.has_more else bool(size)
+            )
             yield each.pool, fitting(request, size, _NO_LOAD)[0] if is_told else None
 
     def _example(self, pools: Pools, pool: str) -> bytes:

@@ -13,7 +13,7 @@ from statistics import median_low
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from extender.kubernetes.name_rules import HUGE_PAGES_PREFIX, is_scalar_resource
+from extender.kubernetes.name_rules import HUGE_PAGES_PREFIX, is_pod_resource, is_scalar_resource
 from extender.kubernetes.quantity import binary_text, stored_billionths
 from extender.kubernetes.resources import PodLoad
 from extender.model.objects import MARK, Amounts, Pod, PodResources
@@ -31,11 +31,9 @@ _ORDER: Final = {name: rank for rank, name in enumerate((PODS, CPU, MEMORY, EPHE
 
 #: The billionths (the unit of stored amounts) in each of kube-scheduler's units: thousandths of a
 #: CPU, whole units of all other resources.
+_DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 _MILLI: Final = 10**6
 _WHOLE: Final = 10**9
-
-#: The pod-level requests that count, besides huge pages (IsSupportedPodLevelResource).
-_POD_LEVEL: Final = frozenset({CPU, MEMORY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ def request_of(resources: PodResources, overhead: Amounts | None = None) -> Requ
     for name, value in needed.items():
         total[name] = max(total[name], value)
     for name, value in (resources.pod_level or {}).items():
-        if name in _POD_LEVEL or name.startswith(HUGE_PAGES_PREFIX):
+        if is_pod_resource(name):
             total[name] = value
     overhead = resources.overhead if overhead is None else overhead
     total.update(overhead)
@@ -103,11 +101,14 @@ def request_of(resources: PodResources, overhead: Amounts | None = None) -> Requ
 
 
 def counted(amounts: Amounts) -> Amounts:
-    """Billionths in kube-scheduler's units, rounded up. Drops resources that it does not count."""
+    """Billionths in kube-scheduler's units, rounded up. Drops resources that it does not count.
+
+    _DEVICE_CLASS: claimed from a DeviceClass, and in no node's allocatable (DRAExtendedResource).
+    """
     return {
         name: -(-value // (_MILLI if name == CPU else _WHOLE))
         for name, value in amounts.items()
-        if name in _ORDER or is_scalar_resource(name)
+        if name in _ORDER or (is_scalar_resource(name) and not name.startswith(_DEVICE_CLASS))
     }
 
 
@@ -193,7 +194,8 @@ def share_of(load: PodLoad) -> Share | None:
     taken = asked = request_of(resources).total
     if resources.overhead:
         asked = request_of(resources, {}).total
-    return Share((*taken.items(), (PODS, 1)), tuple(asked.items()) if load.is_bound else None)
+    of_pod = tuple((name, amount) for name, amount in asked.items() if amount)
+    return Share((*taken.items(), (PODS, 1)), of_pod if load.is_bound else None)
 
 
 @dataclass(slots=True)
