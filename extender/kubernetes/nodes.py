@@ -172,12 +172,8 @@ class NodeReader:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _NO_CONDITIONS
         size = len(raw) // 2 + len(read) * _CONDITION_SIZE
-        return _known(self._conditions, read, size, lambda: _conditions_of(read))
-
-
-def _conditions_of(read: _Conditions) -> frozenset[Condition]:
-    pairs = ((each.type, each.status) for each in read if each is not None)
-    return frozenset((kind, status) for kind, status in pairs if kind and status)
+        pairs = ((each.type, each.status) for each in read if each and each.type and each.status)
+        return _known(self._conditions, read, size, lambda: frozenset(pairs))
 
 
 def _taints_of(raw: bytes, place: str) -> tuple[Taint, ...]:

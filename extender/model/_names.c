@@ -60,15 +60,16 @@ static const Run *open_run(Run *run, const char *buffer, Py_ssize_t size, Py_ssi
 static inline uint64_t find_quotes(const char *block, unsigned *odd) {
     uint64_t quotes = 0;
 #ifdef __SSE2__
+    __m128i strange = _mm_setzero_si128();
     for (int part = 0; part < BLOCK; part += 16) {
         __m128i bytes = _mm_loadu_si128((const __m128i *)(block + part));
         /* As signed numbers what is not ASCII is below zero. */
-        __m128i strange = _mm_or_si128(_mm_cmplt_epi8(bytes, _mm_set1_epi8(' ')),
-                                       _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
+        strange = _mm_or_si128(strange, _mm_cmplt_epi8(bytes, _mm_set1_epi8(' ')));
+        strange = _mm_or_si128(strange, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
         unsigned found = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')));
         quotes |= (uint64_t)found << part;
-        *odd |= (unsigned)_mm_movemask_epi8(strange);
     }
+    *odd |= (unsigned)_mm_movemask_epi8(strange);
 #else
     for (int i = 0; i < BLOCK; i++) {
         unsigned char byte = (unsigned char)block[i];
