@@ -36,11 +36,7 @@ SERVE: Final = "http://127.0.0.1:8888"
 _SERVICES: Final = {SERVE: ("serve", "pods"), "http://127.0.0.1:8443": ("webhook",)}
 
 #: The terminal that the documents are written for, on a machine that no cluster is known on.
-_TERMINAL: Final = {
-    "COLUMNS": "100",
-    "RUNTIMECLASS_EXTENDER_PURE_PYTHON": "",
-    **NOWHERE,
-}
+_TERMINAL: Final = {"COLUMNS": "100", "RUNTIMECLASS_EXTENDER_PURE_PYTHON": "", **NOWHERE}
 
 
 def commands(block: str) -> Iterator[tuple[str, str]]:

@@ -3,8 +3,6 @@
 python -m tests.pictures
 """
 
-import sys
-
 from tests.integration.browsers import browser
 from tests.processes import ROOT, SAMPLES, serving
 
@@ -16,8 +14,7 @@ PAGES = {
     "explain-dark": ("/explain?pod=default/kata", 820, True),
 }
 
-
-def main() -> int:
+if __name__ == "__main__":
     PICTURES.mkdir(exist_ok=True)
     with serving(SAMPLES / "cluster", SAMPLES / "pods") as server:
         refused = (SAMPLES / "requests" / "no-match.json").read_bytes()
@@ -28,8 +25,3 @@ def main() -> int:
                 file = PICTURES / f"{name}.png"
                 chrome.save_screenshot(str(file))
                 print(file.relative_to(ROOT), flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

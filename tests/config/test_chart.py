@@ -70,7 +70,6 @@ def test_values_that_are_wrong_are_refused_in_words(values: list[str], said: str
         rendered("release", *values)
 
 
-@needs_helm
 @pytest.mark.parametrize("namespace", ["default", "kube-system"])
 def test_a_release_needs_a_namespace_of_its_own(namespace: str) -> None:
     """The webhook skips the pods of its own namespace."""

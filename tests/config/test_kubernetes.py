@@ -1,7 +1,6 @@
 """The versions of Kubernetes: the modules that its programs are built from, and their rows."""
 
 import re
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -14,12 +13,6 @@ from tests.processes import ROOT
 FOLDER: Final = ROOT / "tests" / "kubernetes"
 
 
-def _required(file: Path, module: str) -> str:
-    """The version of a module that a go.mod requires."""
-    (found,) = re.findall(rf"^\t{module} (v\S+)", file.read_text(), re.MULTILINE)
-    return str(found)
-
-
 def test_each_supported_version_of_kubernetes_can_be_built_and_has_a_row() -> None:
     assert (f"1.{OLDEST[1]}", f"1.{NEWEST[1]}") == (VERSIONS[0], VERSIONS[-1])
     assert tuple(sorted(folder.name for folder in FOLDER.glob("1.*"))) == VERSIONS
@@ -30,10 +23,10 @@ def test_each_supported_version_of_kubernetes_can_be_built_and_has_a_row() -> No
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_staging_modules_are_those_of_the_version(version: str) -> None:
     """A staging module of another version mostly compiles, but no release behaves like that."""
-    file = FOLDER / version / "go.mod"
-    release = _required(file, "k8s.io/kubernetes")
+    text = (FOLDER / version / "go.mod").read_text()
+    (release,) = re.findall(r"^\tk8s\.io/kubernetes (v\S+)", text, re.MULTILINE)
     assert release.startswith(f"v{version}.")
-    replaced = re.findall(r"^\t(k8s\.io/\S+) => (\S+) (\S+)$", file.read_text(), re.MULTILINE)
+    replaced = re.findall(r"^\t(k8s\.io/\S+) => (\S+) (\S+)$", text, re.MULTILINE)
     assert len(replaced) > 25
     staging = f"v0.{release.removeprefix('v1.')}"
     assert {each for each in replaced if each[1:] != (each[0], staging)} == set()

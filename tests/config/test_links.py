@@ -12,17 +12,12 @@ import yaml
 from tests.processes import ROOT
 
 _INDEX: Final = ROOT / "docs" / "README.md"
+_PAGES: Final = sorted(
+    page for at in ("", "docs/**/", "scheduler-config/**/") for page in ROOT.glob(f"{at}*.md")
+)
 _FENCED: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING: Final = re.compile(r"^#+ +(.*)$", re.MULTILINE)
-
-
-def _pages() -> list[Path]:
-    return [
-        *sorted(ROOT.glob("*.md")),
-        *sorted((ROOT / "docs").rglob("*.md")),
-        *sorted((ROOT / "scheduler-config").rglob("*.md")),
-    ]
 
 
 def _prose(page: Path) -> str:
@@ -50,7 +45,7 @@ def _local_links(page: Path) -> Iterator[tuple[str, Path, str]]:
 
 
 @pytest.mark.parametrize(
-    "page", [pytest.param(each, id=str(each.relative_to(ROOT))) for each in _pages()]
+    "page", [pytest.param(each, id=str(each.relative_to(ROOT))) for each in _PAGES]
 )
 def test_every_link_of_a_page_leads_to_something(page: Path) -> None:
     astray = [

@@ -20,15 +20,6 @@ _JOBS: Final[dict[str, Any]] = yaml.safe_load(_TEXT)["jobs"]
 _STEPS: Final = [step for job in _JOBS.values() for step in job["steps"]]
 
 
-def _pythons() -> list[str]:
-    """The minor versions of Python that the package says it is for."""
-    setup = configparser.ConfigParser()
-    setup.read(ROOT / "setup.cfg")
-    found = re.findall(r"Python :: (3\.\d+)$", setup["metadata"]["classifiers"], re.MULTILINE)
-    assert setup["options"]["python_requires"] == f">={found[0]}"
-    return found
-
-
 def test_every_action_is_pinned_to_a_commit_beside_the_version_it_is() -> None:
     used = re.findall(r"uses: (\S+)@(\S+)(?: # (\S+))?", _TEXT)
     assert len(used) == sum("uses" in step for step in _STEPS) > 0
@@ -67,7 +58,10 @@ def test_what_the_workflow_runs_is_there() -> None:
 def test_a_wheel_is_built_by_the_oldest_python_and_tried_on_all() -> None:
     config = tomllib.loads((ROOT / "release" / "cibuildwheel.toml").read_text())
     chosen = config["tool"]["cibuildwheel"]["build"]
-    pythons = _pythons()
+    package = configparser.ConfigParser()
+    package.read(ROOT / "setup.cfg")
+    pythons = re.findall(r"Python :: (3\.\d+)$", package["metadata"]["classifiers"], re.MULTILINE)
+    assert package["options"]["python_requires"] == f">={pythons[0]}"
     tags = [f"cp{each.replace('.', '')}" for each in pythons]
     assert chosen == [f"{tag}-{libc}_*" for tag in tags for libc in ("manylinux", "musllinux")]
     assert _JOBS["test"]["strategy"]["matrix"]["python"] == pythons

@@ -18,23 +18,17 @@ Case = dict[str, Any]
 PREFIX = re.compile(r'.*pods "[^"]*" is forbidden: ')
 
 
-def webhook_of(case: Case) -> Webhook:
+def reviewed(case: Case) -> tuple[Response, Any]:
+    """The last answer, and the pod as it is then."""
     classes = {each["metadata"]["name"]: each for each in case["runtime_classes"]}
 
     def live(name: str) -> RuntimeClass | None:
         return runtime_class(classes[name]) if name in classes else None
 
     cached = () if case.get("cache") == "stale" else classes.values()
-    return Webhook(*cached, lookup=live)
-
-
-def reviewed(case: Case) -> tuple[Response, Any]:
-    """The last answer, and the pod as it is then."""
-    webhook, pod = webhook_of(case), case["pod"]
-    request = {
-        "operation": case.get("operation", "CREATE"),
-        "subResource": case.get("subresource", ""),
-    }
+    webhook, pod = Webhook(*cached, lookup=live), case["pod"]
+    operation, subresource = case.get("operation", "CREATE"), case.get("subresource", "")
+    request = {"operation": operation, "subResource": subresource}
     if case["phase"] in ("mutate", "both"):
         response = webhook.mutate(pod, **request)
         pod = response.applied_to(pod)
@@ -68,12 +62,8 @@ def cluster() -> Webhook:
 
 
 ADMITTED: dict[str, Any] = json.loads((RECORDED / "in-tree-admission/admitted.json").read_text())
-REFUSED: dict[str, str] = dict(
-    re.findall(
-        r'pods "([^"]*)" is forbidden: (.*)',
-        (RECORDED / "in-tree-admission/errors.txt").read_text(),
-    )
-)
+_ERRORS = (RECORDED / "in-tree-admission/errors.txt").read_text()
+REFUSED: dict[str, str] = dict(re.findall(r'pods "([^"]*)" is forbidden: (.*)', _ERRORS))
 
 
 def ask(cluster: Webhook, path: str, body: bytes) -> tuple[Response, Any, str]:

@@ -15,10 +15,10 @@ NAMED: dict[str, Any] = raw_vectors("merge_tolerations")["named_tolerations"]
 
 def toleration(raw: dict[str, Any]) -> Toleration:
     return Toleration(
-        raw.get("key", ""),
-        raw.get("operator", ""),
-        raw.get("value", ""),
-        raw.get("effect", ""),
+        raw.get("key") or "",
+        raw.get("operator") or "",
+        raw.get("value") or "",
+        raw.get("effect") or "",
         raw.get("tolerationSeconds"),
     )
 

@@ -18,13 +18,8 @@ FIELDS: Final = ("nodeSelector", "tolerations", "overhead")
 
 #: What the plugin DefaultTolerationSeconds gives to every pod.
 _DEFAULTS: Final = [
-    {
-        "key": f"node.kubernetes.io/{state}",
-        "operator": "Exists",
-        "effect": "NoExecute",
-        "tolerationSeconds": 300,
-    }
-    for state in ("not-ready", "unreachable")
+    {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 ]
 
 

@@ -36,10 +36,6 @@ def step(request: Request) -> str:
     return "S" if "sendInitialEvents" in request.query else "W"
 
 
-def expected_steps(requests: list[dict[str, str]]) -> str:
-    return "".join(step(Request("GET", "", query, {}, b"")) for query in requests)
-
-
 def held(run: Following) -> dict[str, str]:
     """The classes in the snapshot with their resourceVersions."""
     assert isinstance(run.feed, NotedClasses)
@@ -49,20 +45,21 @@ def held(run: Following) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_store_ends_as_client_go_s(case: dict[str, Any], tmp_path: Path) -> None:
-    expect = case["expect"]
-    steps, store = expected_steps(expect["requests"]), expect["store"]
-    if case["id"] in DEVIATIONS:
+def test_store_and_requests_are_client_go_s_but_for_the_lists(
+    case: dict[str, Any], tmp_path: Path
+) -> None:
+    expect, differs = case["expect"], case["id"] in DEVIATIONS
+    asked = [Request("GET", "", query, {}, b"") for query in expect["requests"]]
+    steps, store = "".join(map(step, asked)), expect["store"]
+    if differs:
         steps, store, _ = DEVIATIONS[case["id"]]
     with FakeApiServer() as server:
         server.scripts[RUNTIME_CLASSES] = deque(case["script"])
         with following(config_for(server, tmp_path), watch_list=case["mode"] == "watchlist") as run:
             server.wait_for(lambda: len(server.requests) >= len(steps))
             until(lambda: held(run) == store)
-            if case["id"] not in DEVIATIONS:
-                until(
-                    lambda: run.list_watch.resource_version == expect["last_sync_resource_version"]
-                )
+            last = expect["last_sync_resource_version"]
+            until(lambda: differs or run.list_watch.resource_version == last)
             assert "".join(map(step, server.requests)) == steps
             until(
                 lambda: (
@@ -70,23 +67,13 @@ def test_the_store_ends_as_client_go_s(case: dict[str, Any], tmp_path: Path) -> 
                     == bool(run.list_watch.resource_version)
                 )
             )
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if case.values[0]["id"] not in DEVIATIONS])
-def test_the_requests_are_client_go_s_but_for_their_lists(
-    case: dict[str, Any], tmp_path: Path
-) -> None:
-    with FakeApiServer() as server:
-        server.scripts[RUNTIME_CLASSES] = deque(case["script"])
-        expected = case["expect"]["requests"]
-        with following(config_for(server, tmp_path), watch_list=case["mode"] == "watchlist"):
-            server.wait_for(lambda: len(server.requests) >= len(expected))
-        for request, wanted in zip(server.requests, expected, strict=True):
-            query = dict(request.query)
-            if request.is_watch:
-                assert 300 <= int(query.pop("timeoutSeconds")) <= 600
-                wanted = {k: v for k, v in wanted.items() if k not in ("timeout", "timeoutSeconds")}
-                assert query == wanted
-            else:
-                token = {"continue": wanted["continue"]} if "continue" in wanted else {}
-                assert query == LIST_QUERY | token
+    if differs:
+        return
+    for request, wanted in zip(server.requests, asked, strict=True):
+        query = dict(request.query)
+        if request.is_watch:
+            assert 300 <= int(query.pop("timeoutSeconds")) <= 600
+            timeouts = ("timeout", "timeoutSeconds")
+            assert query == {k: v for k, v in wanted.query.items() if k not in timeouts}
+        else:
+            assert query == LIST_QUERY | {k: v for k, v in wanted.query.items() if k == "continue"}

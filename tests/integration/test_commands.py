@@ -4,12 +4,9 @@ import base64
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +26,7 @@ from tests.fakes.apiserver import (
     pod,
     runtime_class,
 )
-from tests.processes import NOWHERE, ROOT, SAMPLES, called, run, running, serving
+from tests.processes import NOWHERE, ROOT, SAMPLES, called, listener, run, running, serving
 from tests.terminals import on_a_terminal
 
 CLUSTER: Final = ("--manifests", str(SAMPLES / "cluster"))
@@ -239,21 +236,11 @@ def test_tls_of_the_configuration_is_used(tmp_path: Path) -> None:
         assert probed(tmp_path, server.url, enableHTTPS=True, tlsConfig="x")
 
 
-@contextmanager
-def listening() -> Iterator[tuple[str, socket.socket]]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}", listener
-
-
-def test_a_port_where_nobody_listens_is_told(tmp_path: Path) -> None:
-    with listening() as (url, _):
-        pass
-    assert "Connection refused" in probed(tmp_path, url)["what"]
-
-
-def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
-    with listening() as (url, _):
+def test_where_nobody_answers_or_listens_is_told(tmp_path: Path) -> None:
+    with listener() as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         assert "no answer within 5 s" in probed(tmp_path, url)["what"]
+    assert "Connection refused" in probed(tmp_path, url)["what"]
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8888", "ftp://x", "http://[::1", "http://x:99999"])

@@ -194,13 +194,9 @@ def test_urllib3_does_not_warn_of_a_certificate_that_is_not_looked_at(
         if command == "nodes":
             result = run("nodes", "kata", *flags)
             assert result.returncode == 0, result.stderr
-            said = result.stderr
-            assert said == ""
+            assert result.stderr == ""
         else:
-            json_log = ("--bind", "127.0.0.1:0", "--log-format", "json")
-            with running("serve", *json_log, *flags) as service:
-                service.wait_for_line('"serving"')
-                said = service.log
-            lines = [json.loads(line) for line in said.splitlines()]
-            assert [line["level"] for line in lines].count("warning") == 0
-    assert "InsecureRequestWarning" not in said
+            with running("serve", "--bind", "127.0.0.1:0", *flags) as service:
+                service.wait_for_line(" INFO serving ")
+                assert "Warning" not in service.log
+                assert " WARNING " not in service.log

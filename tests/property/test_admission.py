@@ -11,6 +11,7 @@ from extender.admission.merging import Merge, covers
 from extender.kubernetes.quantity import billionths
 from extender.model.objects import MARK
 from extender.model.pod_needs import Toleration
+from tests.conformance.test_merge_tolerations import toleration
 from tests.reviews import Webhook
 
 KEYS = ["sandbox", "k/~x", "a~1b", "topology.kubernetes.io/zone"]
@@ -70,17 +71,6 @@ pods = st.fixed_dictionaries({"metadata": st.just({"name": "p"}), "spec": specs}
 merges = st.sampled_from(Merge)
 
 
-def fields_of(raw: dict[str, Any] | None) -> Toleration:
-    raw = raw or {}
-    return Toleration(
-        raw.get("key") or "",
-        raw.get("operator") or "",
-        raw.get("value") or "",
-        raw.get("effect") or "",
-        raw.get("tolerationSeconds"),
-    )
-
-
 def naively_surviving(both: list[Toleration]) -> Iterator[int]:
     """MergeTolerations as it is written upstream: each compared with each."""
     merged: list[Toleration] = []
@@ -94,7 +84,7 @@ def naively_surviving(both: list[Toleration]) -> Iterator[int]:
 
 
 def listed(tolerations: list[Any] | None) -> list[Toleration]:
-    return [fields_of(raw) for raw in tolerations or []]
+    return [toleration(raw) for raw in tolerations or []]
 
 
 def naive(pod: Any, classes: list[Any], merge: Merge) -> tuple[Any, list[Toleration]] | None:
@@ -225,12 +215,9 @@ markable = st.fixed_dictionaries(
 )
 
 
-def resources_of(pod: Any) -> Any:
-    return ((pod["spec"].get("containers") or [None])[0] or {}).get("resources") or {}
-
-
 def amounts_of(pod: Any) -> list[Any]:
-    return [(resources_of(pod).get(each) or {}).get(MARK) for each in ("requests", "limits")]
+    resources = ((pod["spec"].get("containers") or [None])[0] or {}).get("resources") or {}
+    return [(resources.get(each) or {}).get(MARK) for each in ("requests", "limits")]
 
 
 def without_mark(pod: Any) -> Any:

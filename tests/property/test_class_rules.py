@@ -236,11 +236,8 @@ def heard(name: str, version: int, conditions: Iterable[tuple[str, str]]) -> msg
 
 
 def told_class(annotations: Json, version: int) -> msgspec.Raw:
-    metadata = {
-        "name": "c",
-        "resourceVersion": str(version),
-        "annotations": {f"{PREFIX}{key}": value for key, value in annotations.items()},
-    }
+    prefixed = {f"{PREFIX}{key}": value for key, value in annotations.items()}
+    metadata = {"name": "c", "resourceVersion": str(version), "annotations": prefixed}
     return raw({"metadata": metadata, "handler": "h"})
 
 

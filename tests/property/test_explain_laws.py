@@ -6,7 +6,6 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.cluster.snapshot_store import SnapshotStore
 from extender.explain.document import explanation_document, nodes_document, scores_document
 from extender.explain.explanation import Explanation, explain
 from extender.explain.own_checks import Question
@@ -23,7 +22,7 @@ from extender.verbs import bodies
 from extender.verbs.prioritize import Preferences
 from tests import naive
 from tests.property import strategies as some
-from tests.stores import replace_nodes, snapshot_of
+from tests.stores import snapshot_of
 
 OWN = {Code.POD_SELECTOR, Code.POD_AFFINITY, Code.POD_TAINT, Code.CORDONED}
 
@@ -219,18 +218,6 @@ def test_matching_without_a_pod_is_told_the_same_everywhere(
         supporting[sum(reason is None for _, reason in classes_there)] += 1
     assert dict(counts.nodes) == matching
     assert dict(counts.by_count) == dict(supporting)
-
-
-@given(st.lists(st.tuples(some.node_lists, some.class_lists), min_size=2, max_size=4), some.checks)
-def test_support_remembers_nothing_of_another_snapshot(
-    states: list[tuple[list[Node], list[RuntimeClass]]], check: HandlerCheck
-) -> None:
-    """One Support over a changing cluster counts as a fresh one would each time."""
-    store, support = SnapshotStore(), Support(check)
-    for nodes, classes in states:
-        replace_nodes(store, nodes)
-        store.replace_runtime_classes(classes)
-        assert support.counts(store.snapshot) == Support(check).counts(store.snapshot)
 
 
 @given(some.node_lists, some.class_lists, some.asked_names, some.checks, st.data())

@@ -124,7 +124,9 @@ def recounted(found: list[PlacedPod], store: SnapshotStore) -> dict[tuple[str, .
 
 
 def of_kata(name: str) -> dict[str, Any]:
-    spec = {"runtimeClassName": "kata", "nodeName": "n1", "overhead": {"memory": "160Mi"}}
+    spec: dict[str, Any] = {"runtimeClassName": "kata", "nodeName": "n1"}
+    containers = [{"resources": {"requests": {"cpu": "0", "memory": "1Gi"}}}]
+    spec |= {"overhead": {"memory": "160Mi"}, "containers": containers}
     metadata = {"name": name, "namespace": "d"}
     return {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
 
@@ -160,6 +162,7 @@ def test_the_gauges_are_those_of_a_recount(happened: list[tuple[str, Any]]) -> N
             if load is not None:
                 loads.add(load, placed.runtime_class_name)
         assert feed.loads == loads
+        assert all(amount for each in loads.asked.values() for asked in each for _, amount in asked)
         assert gauges(collector) == recounted(found, store)
         assert {*feed.names()} >= {f"{e.namespace}/{e.name}" for e in found if is_followed(e)}
         assert feed.waiting() == WaitingPods.of(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.model.objects import HARD_EFFECTS, Handler, Node, RuntimeClass, Taint
 from extender.model.pod_needs import Toleration
+from extender.rules.class_nodes import Support
 from extender.rules.node_checks import HandlerCheck
 from extender.rules.snapshot import Snapshot
 from extender.verbs import bodies
@@ -147,12 +148,13 @@ def test_a_soft_or_condition_taint_changes_no_score(
 def test_what_is_remembered_of_one_snapshot_is_not_told_of_another(
     states: list[tuple[list[Node], list[RuntimeClass]]], check: HandlerCheck
 ) -> None:
-    """One Preferences over a changing cluster scores as a fresh one would each time."""
-    store, preferences = SnapshotStore(), Preferences(check)
+    """One Preferences or Support over a changing cluster tells what a fresh one would each time."""
+    store, preferences, support = SnapshotStore(), Preferences(check), Support(check)
     for nodes, classes in states:
         replace_nodes(store, nodes)
         store.replace_runtime_classes(classes)
         names = bodies.run_of([node.name for node in nodes])
+        assert support.counts(store.snapshot) == Support(check).counts(store.snapshot)
         fresh = Preferences(check).scores(None, store.snapshot, names)
         assert preferences.scores(None, store.snapshot, names) == fresh
 

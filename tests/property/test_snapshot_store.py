@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender.cluster import snapshot_store
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.model.objects import (
     ClassRules,
@@ -83,21 +84,15 @@ def seen(snapshot: Snapshot) -> dict[bytes, object]:
 
 History = list[tuple[tuple[str, list[object]], bool]]
 
-histories = st.lists(st.tuples(steps, st.booleans()), max_size=12)
 
-
-@given(history=histories)
-def test_snapshots_are_right_when_made_and_never_change(history: History) -> None:
+@pytest.mark.parametrize("least", [snapshot_store.MIN_SHAPES, 1])
+@given(history=st.lists(st.tuples(steps, st.booleans()), max_size=12))
+def test_snapshots_are_right_when_made_and_never_change(least: int, history: History) -> None:
     """For all histories: each kept snapshot stays as it was, and the newest has each node's
-    labels, and its shape as the current RuntimeClasses want it."""
-    follow(history)
-
-
-@given(history=histories)
-def test_the_same_holds_where_shapes_are_numbered_anew(history: History) -> None:
-    """Shapes that no node has are dropped as soon as half of them are unused, however few."""
+    labels, and its shape as the current RuntimeClasses want it. least: the number of shapes from
+    which on unused ones are dropped, once they are half of all."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("extender.cluster.snapshot_store.MIN_SHAPES", 1)
+        patch.setattr(snapshot_store, "MIN_SHAPES", least)
         follow(history)
 
 

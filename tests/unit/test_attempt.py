@@ -1,17 +1,19 @@
 """The event that kube-scheduler would write of a pod: its filters, room, evictions, versions."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 import pytest
 
 from extender.explain.attempt import Attempt, filters_part, outlook_of
-from extender.explain.own_checks import Question
+from extender.explain.own_checks import OwnChecks, Question
 from extender.kubernetes.explained_pods import explained_pod
 from extender.kubernetes.resources import load_of_pod
 from extender.kubernetes.versions import Version
 from extender.model.objects import MARK, Pod, RuntimeClass
+from extender.model.reasons import LEFT_OUT
 from extender.rules.node_checks import Policy
 from extender.rules.pools import nodes_of
 from tests.cases_file import cases
@@ -208,6 +210,13 @@ def test_nodes_that_the_affinity_does_not_name_are_left_out_before_any_filter() 
     assert event(pod(affinity=by_names(["ghost"])), nodes) == ghost
     before = ghost.replace(" 2 node(s) didn't satisfy plugin(s) [NodeAffinity].", "")
     assert event(pod(affinity=by_names(["ghost"])), nodes, version=(1, 31)) == before
+
+
+def test_of_a_pod_that_names_its_node_no_other_nodes_labels_are_read() -> None:
+    known = nodes_of(snapshot_of(map(node_of, [node("a"), node("b")]), []))
+    candidates = replace(known, labels={1: dict[str, str]()}.__getitem__)
+    question = Question(pod(affinity=by_names(["b"])), None, candidates, Policy())
+    assert [*map(OwnChecks(question).by_labels, (0, 1))] == [LEFT_OUT, None]
 
 
 @pytest.mark.parametrize(

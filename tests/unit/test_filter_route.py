@@ -78,6 +78,19 @@ def test_a_looked_up_class_that_an_older_list_has_dropped_is_undecided() -> None
     assert answer["Error"] == "runtimeclass-extender: RuntimeClass gvisor not synced yet"
 
 
+def test_a_looked_up_class_that_has_changed_since_is_judged_as_it_is_now() -> None:
+    store = store_of([Node("plain", {"sandbox": "gvisor"})], [])
+    older = replace(GVISOR, node_selector=(("sandbox", "old"),))
+
+    def look_up(_: str) -> RuntimeClass:
+        for each in (older, GVISOR):
+            store.replace_runtime_classes([each])
+        return older
+
+    answer, _ = answered(FilterVerb(service_over(store, lookup=look_up)), BODY)
+    assert answer["NodeNames"] == ["plain"]
+
+
 def test_whole_nodes_are_judged_again_by_a_class_that_comes_meanwhile() -> None:
     """The pod was not remembered yet, so the new class requeued nothing."""
     store, asked = store_of([], []), list[str]()

@@ -3,7 +3,6 @@
 A placement is a subset of the nodes (pkg/scheduler/schedule_one_podgroup.go, v1.36.2).
 """
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -21,13 +20,11 @@ GVISOR = RuntimeClass("gvisor", "runsc", (("sandbox", "gvisor"),))
 GROUP: dict[str, Any] = {"schedulingGroup": {"podGroupName": "train"}}
 
 
-@dataclass
 class Scheduler:
     """Asks about a pod as in placements of one node each."""
 
-    clock: Clock = field(default_factory=Clock)
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
+        self.clock = Clock()
         store = store_of([Node("plain"), Node("sandboxed", {"sandbox": "gvisor"})], [GVISOR])
         self.refused = RefusedPods(self.clock)
         self._filter = FilterVerb(service_over(store, refused=self.refused))

@@ -29,12 +29,6 @@ def first(news: AsyncGenerator[Snapshot, None]) -> Snapshot | None:
 
 
 @pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long wait: on a busy machine another thread's news may take more than 30 ms."""
-    monkeypatch.setattr("extender.cluster.node_wait.WAIT_SECONDS", 20.0)
-
-
-@pytest.fixture
 def store() -> SnapshotStore:
     return store_of([Node("n1")], [])
 
@@ -62,8 +56,11 @@ def test_a_newer_snapshot_that_is_there_already_costs_no_wait(store: SnapshotSto
         assert first(wait(judged, tried_before=False)) is store.snapshot
 
 
-@pytest.mark.usefixtures("patient")
-def test_a_snapshot_that_comes_during_the_wait_is_answered(store: SnapshotStore) -> None:
+def test_a_snapshot_that_comes_during_the_wait_is_answered(
+    store: SnapshotStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait is long: on a busy machine another thread's news may take more than 30 ms."""
+    monkeypatch.setattr("extender.cluster.node_wait.WAIT_SECONDS", 20.0)
     clock = Clock()
     wait = NodeWait(store, clock)
     for number in range(3):

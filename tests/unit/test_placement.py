@@ -14,7 +14,7 @@ from extender.model.reasons import age_text
 from extender.model.using_objects import PlacedPod, Wait
 from extender.rules.node_checks import HandlerCheck, Policy
 from extender.rules.pod_state import Placement, State, group_of, wait_of
-from tests.cases_file import cases, rows
+from tests.cases_file import cases
 from tests.stores import snapshot_of
 
 LABELS: Final = {"sandbox": "kata", "zone": "a"}
@@ -34,7 +34,6 @@ NODES: Final = [
     Node("tainted", LABELS, (Taint("gpu", "", "NoSchedule"),), frozenset({Handler("kata")})),
 ]
 SNAPSHOT: Final = snapshot_of(NODES, [KATA])
-NEEDS_USERS: Final = Features(user_namespaces=True)
 
 
 def judged(policy: Policy | None = None, **fields: Any) -> tuple[State, str]:
@@ -42,34 +41,14 @@ def judged(policy: Policy | None = None, **fields: Any) -> tuple[State, str]:
     return Placement(SNAPSHOT, policy or Policy()).judge(PlacedPod("d", "p", **usual | fields))
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        *rows("placement", "a_pod_is_stranded_where_its_node_would_be_refused_today"),
-        pytest.param(
-            {"node": "tainted", "features": NEEDS_USERS}, "lacks user namespaces", id="feature"
-        ),
-        pytest.param(
-            {"runtime_class_name": "", "overhead": {}, "features": NEEDS_USERS},
-            "nodes' default runtime handler lacks user namespaces",
-            id="a feature without a class",
-        ),
-    ],
-)
-def test_a_pod_is_stranded_where_its_node_would_be_refused_today(
-    fields: dict[str, Any], said: str
-) -> None:
-    state, reason = judged(**fields)
-    assert state is State.STRANDED
-    assert said in reason
-
-
 @cases
-def test_a_pod_that_admission_would_make_otherwise_today_has_drifted(
-    fields: dict[str, Any], said: str
+def test_a_pod_that_would_be_refused_today_is_stranded_and_one_made_otherwise_has_drifted(
+    state: str, fields: dict[str, Any], said: str
 ) -> None:
-    state, reason = judged(**fields)
-    assert state is State.DRIFTED
+    if "features" in fields:
+        fields = fields | {"features": Features(**fields["features"])}
+    found, reason = judged(**fields)
+    assert found == state
     assert said in reason
 
 
@@ -132,9 +111,7 @@ def waits(message: str, runtime_class: RuntimeClass | None = KATA, **spec: Any) 
     return wait_of(group_of(pod, {}).example, runtime_class)
 
 
-@pytest.mark.parametrize(
-    ("message", "why"), rows("placement", "a_pod_waits_for_what_kube_scheduler_said_last")
-)
+@cases
 def test_a_pod_waits_for_what_kube_scheduler_said_last(message: str, why: str) -> None:
     assert waits(message) == why
 

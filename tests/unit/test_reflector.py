@@ -28,11 +28,7 @@ class Followed:
     """Runs a reflector on these answers, one after the other, and then stops it."""
 
     def __init__(
-        self,
-        clock: Clock,
-        *answers: Body | Exception,
-        watch_list: bool = False,
-        rest: float = 0.0,
+        self, clock: Clock, *answers: Body | Exception, watch_list: bool = False, rest: float = 0.0
     ) -> None:
         self._answers = deque(answers)
         self.pauses: list[float] = []
