@@ -101,9 +101,7 @@ class ReviewVerb:
         self._operation = operation
         self._threads = ThreadPoolExecutor(threads, operation)
         counter = metrics.admission_requests
-        self._outcomes = {
-            outcome: counter.labels(operation.value, outcome.value) for outcome in Outcome
-        }
+        self._outcomes = {each: counter.labels(operation.value, each.value) for each in Outcome}
 
     async def __call__(self, body: BytesIO, do: Do) -> tuple[list[bytes], int]:
         if body.seek(0, SEEK_END) > LOOP_BYTES:

@@ -164,7 +164,7 @@ class Given:
 
 
 #: In comparisons: about two seconds for a pod. kube-apiserver waits five, as registered.
-MAX_FIT_EFFORT: Final = 2_000_000
+MAX_EFFORT: Final = 2_000_000
 
 #: A message names at most this many classes that do not fit.
 _TOLD: Final = 8
@@ -192,9 +192,7 @@ def fitted_class(
         said = f'isolation "{shown(level)}" of annotation {ISOLATION_ANNOTATION}'
         return refused(f"{said} is none of {', '.join(ISOLATION_LEVELS)}")
     try:
-        found = fit(
-            explained_pod(pod.raw), snapshot, Policy(), rules, level, Effort(MAX_FIT_EFFORT)
-        )
+        found = fit(explained_pod(pod.raw), snapshot, Policy(), rules, level, Effort(MAX_EFFORT))
     except TooMuchEffortError:
         return refused("the pod's node affinity and tolerations are too many to try on every node")
     if found and found[0].fits:

@@ -49,9 +49,7 @@ def apply(document: Json, operations: Sequence[Operation]) -> None:
             found[last] = plain
 
 
-def added_labels(
-    own: Mapping[str, str] | None, wanted: Iterable[tuple[str, str]]
-) -> list[Operation]:
+def new_labels(own: Mapping[str, str] | None, wanted: Iterable[tuple[str, str]]) -> list[Operation]:
     """The operations that add wanted labels to a nodeSelector. own: None if the pod has none."""
     path = ("spec", "nodeSelector")
     lacking = {key: value for key, value in wanted if key not in (own or {})}

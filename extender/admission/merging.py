@@ -12,12 +12,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import Final
 
-from extender.admission.json_patch import (
-    Operation,
-    added_labels,
-    merged_tolerations,
-    required_terms,
-)
+from extender.admission.json_patch import Operation, merged_tolerations, new_labels, required_terms
 from extender.admission.reviewed_pod import ReviewedPod
 from extender.kubernetes.class_annotations import PREFIX, TERMS
 from extender.kubernetes.quantity import same_amounts
@@ -66,8 +61,7 @@ MAX_COMPARED: Final = 1_000
 def surviving(of_pod: Sequence[Toleration], of_class: Sequence[Toleration]) -> list[int]:
     """The indexes of the tolerations to keep, in the pod's list followed by the class's.
 
-    A toleration is dropped if an earlier one that is kept covers it, or a later one that is not
-    equal to it.
+    A toleration is dropped if an earlier one that is kept covers it, or a later, unequal one.
     """
     both = [*of_pod, *of_class]
     first = 0 if len(both) <= MAX_COMPARED else len(of_pod)
@@ -177,7 +171,7 @@ def not_found(name: str) -> str:
 
 def mutate(pod: ReviewedPod, runtime_class: RuntimeClass, merge: Merge) -> list[Operation] | str:
     """The changes that a pod needs for its class, or why it is refused. Raises DecodeError."""
-    scheduling = _scheduling(pod, runtime_class, merge)
+    scheduling = _merged(pod, runtime_class, merge)
     if not runtime_class.has_overhead:
         return scheduling
     overhead = pod.overhead()
@@ -188,9 +182,7 @@ def mutate(pod: ReviewedPod, runtime_class: RuntimeClass, merge: Merge) -> list[
     return [(("spec", "overhead"), dict(runtime_class.overhead)), *scheduling]
 
 
-def _scheduling(
-    pod: ReviewedPod, runtime_class: RuntimeClass, merge: Merge
-) -> list[Operation] | str:
+def _merged(pod: ReviewedPod, runtime_class: RuntimeClass, merge: Merge) -> list[Operation] | str:
     operations: list[Operation] = []
     rules, about = runtime_class.rules, f'{REJECTED}RuntimeClass "{runtime_class.name}"'
     if not runtime_class.has_scheduling and rules is None:
@@ -207,7 +199,7 @@ def _scheduling(
     if merge is Merge.ALL or pod.spreads_hard_by_node_affinity():
         if rules is not None and rules.has_fault(TERMS):
             return f"{about}: annotation {PREFIX}{TERMS} can't be read"
-        operations += added_labels(selector, runtime_class.node_selector)
+        operations += new_labels(selector, runtime_class.node_selector)
         try:
             terms = joined_terms(pod.required_terms(), rules)
         except TooManyTermsError as error:

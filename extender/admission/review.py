@@ -26,7 +26,7 @@ from extender.model.errors import UndecidedError, not_synced
 from extender.model.objects import MARK, RuntimeClass
 from extender.model.reasons import shown
 from extender.rules.node_checks import unsupported_words
-from extender.rules.snapshot import RuntimeClassLookup, SnapshotSource, find_class, no_lookup
+from extender.rules.snapshot import ClassLookup, SnapshotSource, find_class, no_lookup
 
 
 class _Kind(Struct):
@@ -135,7 +135,7 @@ class Reviewer:
 
     source: SnapshotSource
     merge: Merge = Merge.ALL
-    lookup: RuntimeClassLookup = no_lookup
+    lookup: ClassLookup = no_lookup
     namespace_rules: RulesOfNamespaces | None = None
     marks_pods: bool = False
     unsupported: Unsupported = Unsupported.WARN

@@ -10,12 +10,7 @@ from extender.cli.output import counted
 from extender.cli.streams import warn
 from extender.cluster.api.config import ClusterConfig, ConfigError
 from extender.cluster.manifest_objects import Manifests, Uses, load_manifests
-from extender.cluster.reading_once import (
-    ClusterReader,
-    ForbiddenError,
-    Inventory,
-    ManifestInventory,
-)
+from extender.cluster.reading_once import ClusterReader, ForbiddenError, Inventory, ManifestReader
 from extender.cluster.running_service import RunningService
 from extender.cluster.snapshot_store import SnapshotStore
 from extender.kubernetes.kinds import NAMESPACES, NODES, PODS, RUNTIME_CLASSES
@@ -84,7 +79,7 @@ def load_cluster(
         load_manifests(flags.manifests, loaded, pipes=True, counted=counted)
         if loaded.is_empty:
             raise UsageError(loaded.warnings[-1])
-        inventory, namespace = ManifestInventory(loaded), "default"
+        inventory, namespace = ManifestReader(loaded), "default"
     else:
         config = config_of(flags)
         reader = ClusterReader(config, counted=counted)
@@ -139,7 +134,7 @@ def state_of(
     return ClusterState(
         store.snapshot,
         loaded.nodes.values(),
-        inventory or ManifestInventory(loaded),
+        inventory or ManifestReader(loaded),
         namespace,
         frozenset(name.encode() for name in (loaded.uses.not_ready if loaded.uses else ())),
     )

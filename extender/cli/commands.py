@@ -165,13 +165,9 @@ def policy_of(flags: Flags) -> Policy:
 
 def printing_flags(*others: str) -> list[Flag]:
     """others: formats that the command has beside table, json and yaml."""
+    formats = ["table", "json", "yaml", *others]
     return [
-        choice(
-            "-o, --output",
-            "output format",
-            values=["table", "json", "yaml", *others],
-            default="table",
-        ),
+        choice("-o, --output", "output format", values=formats, default="table"),
         choice(
             "--color",
             "auto: on a terminal, unless NO_COLOR is set",

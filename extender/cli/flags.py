@@ -91,9 +91,8 @@ def flag(spec: str, help: str, *, name: str = "", **settings: Any) -> Flag:
     names, _, metavar = spec.replace(", ", ",").partition(" ")
     settings = {"type": _TYPES.get(metavar, Text()), "metavar": metavar or None, **settings}
     shows = settings.get("default") not in (None, "false")
-    return Flag(
-        [*names.split(","), *filter(None, [name])], help=help, show_default=shows, **settings
-    )
+    spellings = [*names.split(","), *filter(None, [name])]
+    return Flag(spellings, help=help, show_default=shows, **settings)
 
 
 def boolean(spec: str, help: str, *, default: bool | None = False) -> Flag:

@@ -53,10 +53,7 @@ class Colour(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """Where text is printed.
-
-    width: in characters; None in a pipe, where each row of a table is one line.
-    """
+    """Where text is printed. width: None in a pipe, where each row of a table is one line."""
 
     width: int | None = _DEFAULT_WIDTH
     colours: bool = False
@@ -126,7 +123,7 @@ def table(screen: Screen, headers: Sequence[str], rows: Sequence[Row]) -> str:
     widths = [max(map(len, column)) for column in columns]
     if screen.width is None or sum(widths) + len(_GAP) * (len(widths) - 1) <= screen.width:
         return "".join(_line(screen, row, widths) for row in (heads, *cells))
-    fitting = _fitting(columns, widths, screen.width)
+    fitting = _fitted(columns, widths, screen.width)
     if fitting and len(rows) <= _MAX_WRAPPED:
         return _wrapped(screen, [heads, *cells], fitting)
     return _records(screen, heads, cells)
@@ -134,15 +131,11 @@ def table(screen: Screen, headers: Sequence[str], rows: Sequence[Row]) -> str:
 
 def _line(screen: Screen, row: Sequence[Cell], widths: Sequence[int]) -> str:
     cells = zip(row, widths, strict=True)
-    padded = (
-        screen.paint(each.text, each.colour) + " " * (n - len(each.text)) for each, n in cells
-    )
-    return _GAP.join(padded).rstrip() + "\n"
+    texts = (screen.paint(each.text, each.colour) + " " * (n - len(each.text)) for each, n in cells)
+    return _GAP.join(texts).rstrip() + "\n"
 
 
-def _fitting(
-    columns: Sequence[Sequence[str]], widths: Sequence[int], most: int
-) -> list[int] | None:
+def _fitted(columns: Sequence[Sequence[str]], widths: Sequence[int], most: int) -> list[int] | None:
     """The widths after narrowing the widest columns; None if words would have to be broken."""
     found = [*widths]
     least = [

@@ -84,13 +84,9 @@ class FileObject:
 
     document: int
     place: FieldPath
-    api_version: str
+    group: str
     kind: str
     raw: Raw
-
-    @property
-    def group(self) -> str:
-        return self.api_version.rpartition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +138,7 @@ def read_objects(name: str, text: bytes) -> GivenFile:
     try:
         for number, document in documents_of(text, skip_others=True):
             objects += (
-                FileObject(number, place, header.api_version or "", header.kind or "", raw)
+                FileObject(number, place, header.group, header.kind or "", raw)
                 for place, header, raw in objects_in(document)
             )
     except (ManifestError, DecodeError, YamlError, UnicodeDecodeError) as error:

@@ -127,32 +127,30 @@ class ManifestFollower:
         """The number of pods in each group; None without `uses`."""
         return self._groups
 
-    def _take(self, seen: tuple[Signature, ...], manifests: Manifests) -> None:
-        for warning in manifests.warnings:
+    def _take(self, seen: tuple[Signature, ...], loaded: Manifests) -> None:
+        for warning in loaded.warnings:
             _LOG.warning(warning)
-        self._store.replace_all(manifests.nodes.values(), manifests.runtime_classes.values())
-        if manifests.uses is not None:
-            classes = manifests.runtime_classes
-            pods = filter(is_followed, manifests.uses.pods.values())
+        self._store.replace_all(loaded.nodes.values(), loaded.runtime_classes.values())
+        if loaded.uses is not None:
+            classes = loaded.runtime_classes
+            pods = filter(is_followed, loaded.uses.pods.values())
             self._groups = Counter(group_of(each, classes) for each in pods)
             loads = Loads()
-            for pod in manifests.pods.values():
+            for pod in loaded.pods.values():
                 if load := load_of_pod(pod):
                     loads.add(load, pod.runtime_class_name)
             self.loads = loads
         self.waiting = WaitingPods.of(
             WaitingPod(pod.namespace or "default", pod.name, pod.runtime_class_name)
-            for pod in manifests.pods.values()
+            for pod in loaded.pods.values()
             if pod.runtime_class_name and not (pod.state.node_name or pod.state.is_finished)
         )
         # The store has the classes, and the labels and allocatable of nodes, which are large.
         nodes = {
             name: replace(node, labels=NOTHING, allocatable=b"")
-            for name, node in manifests.nodes.items()
+            for name, node in loaded.nodes.items()
         }
-        self.manifests = Manifests(
-            nodes=nodes, pods=manifests.pods, namespaces=manifests.namespaces
-        )
+        self.manifests = Manifests(nodes=nodes, pods=loaded.pods, namespaces=loaded.namespaces)
         self._taken_at = self._clock()
         self._loaded = self._seen = seen
         self._error = ""

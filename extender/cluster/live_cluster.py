@@ -45,7 +45,6 @@ REUSE_SECONDS: Final = 1.0
 #: is in flight until the API server answers, whether or not a request still waits for it.
 MAX_LOOKUPS: Final = 10
 
-
 #: A pod's events are read up to this late. Waking up for each would take 0.1 ms of a core.
 POD_REST_SECONDS: Final = 0.1
 

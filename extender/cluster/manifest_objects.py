@@ -207,20 +207,20 @@ def _take_subject(document: Raw, kind: str, loaded: Manifests) -> None:
     if kind != PODS.name and (loaded.templates, loaded.uses, loaded.subjects) == (None,) * 3:
         return
     name, document = _keyed(document, kind, loaded)
-    key, uses = (kind, name), loaded.uses
+    key, uses, named = (kind, name), loaded.uses, _named(kind, name)
     if kind == PODS.name:
-        loaded.put(loaded.pods, name, explained_pod(document), _named(kind, name))
+        loaded.put(loaded.pods, name, explained_pod(document), named)
     elif loaded.templates is not None:
-        loaded.put(loaded.templates, key, template_pod_of(document, kind), _named(kind, name))
+        loaded.put(loaded.templates, key, template_pod_of(document, kind), named)
     if loaded.templates is not None:
         for finding, _ in ignored_class(decode(document, dict), kind):
-            loaded.warnings.append(f"{_named(kind, name)}: {finding.what}")
+            loaded.warnings.append(f"{named}: {finding.what}")
     if uses is not None and kind == PODS.name:
         uses.pods[name] = placed_pod_of(decode(document, RawPod, "Pod"))
     elif uses is not None and kind != POD_TEMPLATE.name:
-        uses.workloads[key] = workload_of(document, kind)
+        loaded.put(uses.workloads, key, workload_of(document, kind), named)
     if loaded.subjects is not None:
-        loaded.subjects[key] = document
+        loaded.put(loaded.subjects, key, document, named)
 
 
 def _take_namespace(document: Raw, loaded: Manifests) -> None:
@@ -231,7 +231,7 @@ def _take_namespace(document: Raw, loaded: Manifests) -> None:
         loaded.warnings.append(f"Namespace ignored: {error}")
         return
     if name:
-        loaded.namespaces[name] = namespace
+        loaded.put(loaded.namespaces, name, namespace, _named("Namespace", name))
 
 
 _TAKERS: Final[Mapping[str, Callable[..., None]]] = {

@@ -84,7 +84,7 @@ class FoundPod(NamedTuple):
     load: Callable[[], PodLoad | None]
 
 
-class ManifestInventory:
+class ManifestReader:
     """Reads manifests. `pods`, `workloads`, `node_templates` are empty without Manifests.uses."""
 
     def __init__(self, loaded: Manifests) -> None:
@@ -304,7 +304,7 @@ class ClusterReader:
 
 
 #: The source of pods, workloads and Namespaces.
-Inventory = ManifestInventory | ClusterReader
+Inventory = ManifestReader | ClusterReader
 
 #: The longest silence while a user waits. Other threads serve kube-scheduler meanwhile.
 LIMIT_SECONDS = 5.0

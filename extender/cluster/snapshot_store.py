@@ -119,9 +119,8 @@ class SnapshotStore:
     def replace_runtime_classes(self, runtime_classes: Iterable[RuntimeClass]) -> None:
         """Replace all RuntimeClasses. An unchanged class stays the same object."""
         with self._lock:
-            self._swap(
-                runtime_classes=self._noted_classes(runtime_classes), runtime_classes_synced=True
-            )
+            classes = self._noted_classes(runtime_classes)
+            self._swap(runtime_classes=classes, runtime_classes_synced=True)
 
     def replace_suspects(self, suspects: Mapping[bytes, frozenset[Suspect]]) -> None:
         """Replace the handlers that failed, by node."""

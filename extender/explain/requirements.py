@@ -14,12 +14,7 @@ from extender.model.objects import ClassRules, Pod, RuntimeClass, SelectorRequir
 from extender.model.pod_needs import Toleration
 from extender.model.reasons import Code, shown
 from extender.rules.kubelet_checks import KubeletCheck
-from extender.rules.node_checks import (
-    HandlerCheck,
-    Policy,
-    is_condition_taint,
-    tolerations_together,
-)
+from extender.rules.node_checks import HandlerCheck, Policy, is_condition_taint, joined_tolerations
 from extender.rules.node_selector import missing_labels
 from extender.rules.node_shape import Shape, requirements_in
 from extender.rules.resource_fit import PODS, Request, amount_text
@@ -79,7 +74,7 @@ def origin_of(code: Code, asked: Question, shape: Shape | None) -> Origin:
         return Origin.POD
     selector = runtime_class.node_selector
     if code is Code.TAINT:
-        tolerations = tolerations_together(pod.tolerations, runtime_class, asked.policy)
+        tolerations = joined_tolerations(pod.tolerations, runtime_class, asked.policy)
         taint = find_untolerated_taint(shape.taints, tolerations)
         if taint is not None and is_condition_taint(taint):
             return Origin.NODE

@@ -30,8 +30,7 @@ def state_sentences(
 ) -> Sequence[str]:
     """Sentences about a pod's state, the most important first; most Pending pods have none.
 
-    node: why the pod's own node would refuse it today; None if the pod passes, "" if the node was
-    not judged.
+    node: why the pod's own node would refuse it today; None if it would not, "" if not judged.
     """
     said, state = [], pod.state
     if state.deleted_at:

@@ -32,7 +32,7 @@ from extender.model.objects import NO_EXECUTE, ClassRules, Namespace, Node, Pod,
 from extender.model.reasons import not_found, number_of, shown
 from extender.model.using_objects import PlacedPod, Workload
 from extender.rules.class_nodes import ClassIndex
-from extender.rules.node_checks import Policy, tolerations_together
+from extender.rules.node_checks import Policy, joined_tolerations
 from extender.rules.node_shape import Shape
 from extender.rules.pod_state import Placement, PodGroup
 from extender.rules.pools import nodes_of
@@ -156,7 +156,7 @@ class Comparison:
         # A pod of a manifest may not be admitted, and so lack its class's tolerations.
         classes = {} if pod.created else self.before.snapshot.runtime_classes
         given, policy = classes.get(pod.runtime_class_name), self.before.policy
-        own = tolerations_together(pod.tolerations, given, policy)
+        own = joined_tolerations(pod.tolerations, given, policy)
         taint, known = (each.evicting(pod.node, own) for each in (self.after, self.before))
         return f"untolerated taint {shown(str(taint))} evicts it" if taint and not known else ""
 
@@ -249,12 +249,9 @@ def impact_document(
         "workloads": comparison.workloads(workloads),
         "namespaces": list(comparison.namespaces()),
     }
-    breaks = (
-        found["pods"]
-        or found["namespaces"]
-        or any(not each["nodesAfter"] for each in found["workloads"])
-    )
-    return {"breaks": bool(breaks), **found, **comparison.nodes()}
+    stopped = any(not each["nodesAfter"] for each in found["workloads"])
+    breaks = bool(found["pods"] or found["namespaces"] or stopped)
+    return {"breaks": breaks, **found, **comparison.nodes()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +289,7 @@ class ImpactWarning:
 
 
 def _nodes_for(changed: RuntimeClass, snapshot: Snapshot) -> Iterator[Node]:
-    # Shapes have only those conditions of nodes that a class asks for today. All others are assumed
-    # to be met.
+    # Shapes have only the conditions that a class asks for today. All others are assumed to be met.
     known = [each.rules or ClassRules() for each in snapshot.runtime_classes.values()]
     assumed = frozenset((changed.rules or ClassRules()).conditions)
     assumed -= {condition for rules in known for condition in rules.conditions}

@@ -189,9 +189,8 @@ def _of_container(container: RawContainer) -> Iterator[str]:
         yield "inPlaceResize"
     if container.volume_devices:
         yield "blockDevices"
-    if any(
-        each and (each.sub_path or each.sub_path_expr) for each in container.volume_mounts or ()
-    ):
+    mounts = container.volume_mounts or ()
+    if any(each and (each.sub_path or each.sub_path_expr) for each in mounts):
         yield "subPath"
     yield from _of_context(container.security_context)
     yield from (f"{RESOURCE}{name}" for name in _asked(container.resources))

@@ -87,9 +87,7 @@ _FEATURES: Final = frozenset(
 )
 
 #: Harmless resources: only the scheduler and cgroups use them. Others are devices or huge pages.
-_RESOURCES: Final = frozenset(
-    f"{RESOURCE}{each}" for each in ("cpu", "memory", "ephemeral-storage")
-)
+_RESOURCES: Final = {f"{RESOURCE}{each}" for each in ("cpu", "memory", "ephemeral-storage")}
 
 #: The prefixes of harmless annotations: no container runtime or network plugin uses them.
 _ANNOTATIONS: Final = (

@@ -34,9 +34,7 @@ _NAMED: Final[dict[str, Any]] = {
     for word in words.split()
 } | {"": None}
 _NUMBER_STARTS: Final = frozenset("+-.0123456789")
-_INTEGER: Final = re.compile(
-    r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]{0,19})"
-)
+_INT: Final = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]{0,19})")
 _OCTAL: Final = re.compile(r"\A([-+]?)0(?=[0-9])")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
@@ -84,7 +82,7 @@ def plain_word(text: str) -> Any:
     if text[0] not in _NUMBER_STARTS:
         return text
     digits = text.replace("_", "")
-    if _INTEGER.fullmatch(digits):
+    if _INT.fullmatch(digits):
         whole = int(_OCTAL.sub(r"\g<1>0o", digits), 0)
         if -(2**63) <= whole < 2**64:
             return whole

@@ -104,9 +104,7 @@ class NewNode:
     def is_about(self, key: str, value: str, asked: set[tuple[str, str]]) -> bool:
         """Whether a class's label shows the object is meant for it. asked: all classes' labels."""
         values = self._values(key)
-        return value in values or (
-            bool(values) and asked.isdisjoint((key, each) for each in values)
-        )
+        return value in values or bool(values and asked.isdisjoint((key, each) for each in values))
 
     def excludes(self, key: str, value: str) -> Place | None:
         """The place in a NodePool that excludes nodes with this label; None if none does."""

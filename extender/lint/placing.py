@@ -13,7 +13,7 @@ from extender.model.finding import Finding, Severity, error
 from extender.model.objects import CONTROL_PLANE, Pod, RuntimeClass, Taint
 from extender.model.pod_needs import Toleration
 from extender.model.reasons import Code, number_of, shown
-from extender.rules.node_checks import is_condition_taint, tolerations_together
+from extender.rules.node_checks import is_condition_taint, joined_tolerations
 
 #: A finding lists at most this many reasons for the nodes of a DaemonSet.
 _NAMED: Final = 5
@@ -80,7 +80,7 @@ class _Case:
         """The taints of a node that neither pod nor class tolerates."""
         shape = self.explainer.snapshot.shape(name)
         policy = self.explainer.policy
-        both = tolerations_together(self.pod.tolerations, self.runtime_class, policy)
+        both = joined_tolerations(self.pod.tolerations, self.runtime_class, policy)
         return tuple(each for each in shape.taints if not both.tolerates(each)) if shape else ()
 
     def found(

@@ -98,7 +98,5 @@ def check_scheduler_config(document: Document, circumstances: Circumstances) -> 
     return findings + _run(CONFIGURATION_LINTS, document, circumstances)
 
 
-def check_marks(
-    document: Document, known: Collection[Node], pods: Collection[Pod]
-) -> list[Finding]:
-    return _run(MARK_LINTS, document, known, pods)
+def check_marks(config: Document, known: Collection[Node], pods: Collection[Pod]) -> list[Finding]:
+    return _run(MARK_LINTS, config, known, pods)

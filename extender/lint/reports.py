@@ -27,7 +27,6 @@ def finding_document(finding: Finding) -> dict[str, object]:
     return {
         "severity": finding.severity.value,
         "code": finding.check,
-        "check": finding.check,  # the older name of "code", kept for existing readers
         "what": finding.what,
         "why": finding.why,
         "fix": finding.fix,

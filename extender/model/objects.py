@@ -34,9 +34,8 @@ class Taint:
 
     def __str__(self) -> str:
         """KEY=VALUE:EFFECT, or KEY:EFFECT for a taint without value, as kubectl prints it."""
-        return (
-            f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
-        )
+        value = f"={self.value}" if self.value else ""
+        return f"{self.key}{value}:{self.effect}"
 
 
 class Namespace(NamedTuple):

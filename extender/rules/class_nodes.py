@@ -224,13 +224,11 @@ def verdicts_of_class(
 
 
 def classes_of_node(
-    shape: Shape, runtime_classes: Iterable[RuntimeClass], policy: Policy
+    shape: Shape, classes: Iterable[RuntimeClass], policy: Policy
 ) -> Sequence[tuple[RuntimeClass, Reason | None]]:
     """Each class, and why a node of this shape does not support it, None if it does."""
     check = policy.handler_check
-    return [
-        (each, Requirements.without_pod(each, check).mismatch(shape)) for each in runtime_classes
-    ]
+    return [(each, Requirements.without_pod(each, check).mismatch(shape)) for each in classes]
 
 
 def node_state(shape: Shape) -> Sequence[str]:
@@ -266,8 +264,7 @@ def nodes_of_each(
         counts = []
         for names in (snapshot.nodes.keys(), *members):
             matching = fitting.intersection(names)
-            counts.append(
-                NodeCounts(len(matching), len(matching.difference(not_ready)), len(names))
-            )
+            ready = len(matching.difference(not_ready))
+            counts.append(NodeCounts(len(matching), ready, len(names)))
         found[each.name] = counts[0], counts[1:]
     return found

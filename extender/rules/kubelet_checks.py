@@ -41,11 +41,9 @@ def kubelet_checks(pod: PodNeeds, check: KubeletCheck) -> Iterator[Check]:
     needs = pod.kubelet_needs
     if needs is not None:
         if needs.system is not None:
-            yield _same_system(needs.system, reasons.system_mismatch(needs.system))
+            yield _has_system(needs.system, reasons.system_mismatch(needs.system))
         if needs.system_label is not None:
-            yield _same_system(
-                needs.system_label, reasons.system_label_mismatch(needs.system_label)
-            )
+            yield _has_system(needs.system_label, reasons.system_label_mismatch(needs.system_label))
         if needs.strict_groups:
             yield _strict_groups
     if pod.features.user_namespaces and check is KubeletCheck.STRICT:
@@ -54,7 +52,7 @@ def kubelet_checks(pod: PodNeeds, check: KubeletCheck) -> Iterator[Check]:
         yield lambda shape: reasons.POD_RESOURCES_LACKING if shape.kubelet.is_windows else None
 
 
-def _same_system(wanted: str, mismatch: Reason) -> Check:
+def _has_system(wanted: str, mismatch: Reason) -> Check:
     # The kubelet compares with its own GOOS. A node that does not report its system may have any.
     return lambda shape: None if shape.kubelet.system in ("", wanted) else mismatch
 

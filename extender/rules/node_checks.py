@@ -22,7 +22,7 @@ If an annotation other than isolation can't be parsed, every node is refused: a 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from extender.kubernetes.class_annotations import CAPABILITY, CONDITIONS, TERMS, UNSUPPORTED
 from extender.model import reasons
@@ -219,7 +219,7 @@ def _matches_terms(name: str, rules: ClassRules) -> Check:
     return check
 
 
-def tolerations_together(
+def joined_tolerations(
     tolerations: Iterable[Toleration], runtime_class: RuntimeClass | None, policy: Policy
 ) -> TolerationSet:
     """The tolerations of a pod and of its class, as admission merges them."""
@@ -241,10 +241,8 @@ class Requirements:
     of_all: Reason | None = None
 
     @classmethod
-    def of(
-        cls, needs: PodNeeds, runtime_class: RuntimeClass | None, policy: Policy
-    ) -> "Requirements":
-        tolerations = tolerations_together(needs.tolerations, runtime_class, policy)
+    def of(cls, needs: PodNeeds, runtime_class: RuntimeClass | None, policy: Policy) -> Self:
+        tolerations = joined_tolerations(needs.tolerations, runtime_class, policy)
         handlers, features = policy.handler_check, needs.features
         checks: list[Check] = []
         if runtime_class:
@@ -257,7 +255,7 @@ class Requirements:
         return cls(tolerations, tuple(checks), reason_for_all_nodes(needs, runtime_class))
 
     @classmethod
-    def without_pod(cls, runtime_class: RuntimeClass, check: HandlerCheck) -> "Requirements":
+    def without_pod(cls, runtime_class: RuntimeClass, check: HandlerCheck) -> Self:
         """The requirements of a class alone: by its own tolerations, ignoring condition taints."""
         tolerations = TolerationSet(runtime_class.tolerations)
         checks = _class_checks(runtime_class, tolerations, check, with_conditions=False)

@@ -168,7 +168,6 @@ NodeLoad = Mapping[int, Amounts]
 
 IDLE: Final[NodeLoad] = {}
 
-
 Pairs = tuple[tuple[str, int], ...]
 
 

@@ -78,7 +78,7 @@ class SnapshotSource(Protocol):
 
 #: Asks the API server for a class that the snapshot lacks, and waits for the answer: None if there
 #: is no such class. Raises UndecidedError if the API server does not answer.
-RuntimeClassLookup = Callable[[str], RuntimeClass | None]
+ClassLookup = Callable[[str], RuntimeClass | None]
 
 
 def no_lookup(name: str) -> RuntimeClass | None:
@@ -86,7 +86,7 @@ def no_lookup(name: str) -> RuntimeClass | None:
     return None
 
 
-def find_class(name: str, snapshot: Snapshot, lookup: RuntimeClassLookup) -> RuntimeClass | None:
+def find_class(name: str, snapshot: Snapshot, lookup: ClassLookup) -> RuntimeClass | None:
     """The class of that name, None if the name is empty or there is no such class.
 
     Waits for the API server if the snapshot lacks the class. Raises UndecidedError while the

@@ -24,7 +24,6 @@ MAX_REASONS: Final = 100_000
 #: The most cache entries by PodNeeds. Each is only a shortcut to a table.
 MAX_REMEMBERED_PODS: Final = 1024
 
-
 #: The index of a reason in Verdicts.reasons.
 VerdictCode = NewType("VerdictCode", int)
 

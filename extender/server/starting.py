@@ -139,10 +139,8 @@ def listen_on(address: Address, flag: str, *, tls: bool = False) -> socket.socke
         both = both and socket.has_dualstack_ipv6()
         listener = socket.create_server(where, family=family, dualstack_ipv6=both)
     except OSError as error:
-        cause = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-        raise UsageError(
-            f"{flag} {address}: {cause}; choose another with {flag} HOST:PORT"
-        ) from None
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise UsageError(f"{flag} {address}: {why}; choose another with {flag} HOST:PORT") from None
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
     if tls:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TLS_RECEIVE_BYTES)

@@ -26,14 +26,12 @@ _PREFIX: Final = "runtimeclass_extender"
 # A _created series beside each counter would double the number of series and be of no use.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
-
 # 250 µs to 5 s, kube-scheduler's default timeout.
 _SECONDS: Final = (
     *(0.00025, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06),
     *(0.125, 0.25, 0.5, 1.0, 2.0, 5.0),
 )
 _NODES: Final = (1, 10, 100, 500, 1000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000)
-
 
 #: The labels of rejections: an existing RuntimeClass, <none> or <unknown>; and the reason's code.
 _REJECTED: Final = ("runtimeclass", "reason")

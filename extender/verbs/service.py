@@ -18,13 +18,7 @@ from extender.model.using_objects import WaitingPods
 from extender.rules.class_nodes import Support
 from extender.rules.node_checks import Policy
 from extender.rules.resource_fit import PodsBeside
-from extender.rules.snapshot import (
-    RuntimeClassLookup,
-    Snapshot,
-    SnapshotSource,
-    find_class,
-    no_lookup,
-)
+from extender.rules.snapshot import ClassLookup, Snapshot, SnapshotSource, find_class, no_lookup
 from extender.verbs.bodies import SeenNodes
 from extender.verbs.filter import Reasons
 from extender.verbs.metrics import Metrics
@@ -87,7 +81,7 @@ class Service:
     refused: RefusedPods
     policy: Policy = field(default_factory=Policy)
     reasons: Reasons = Reasons.ALWAYS
-    lookup: RuntimeClassLookup = no_lookup
+    lookup: ClassLookup = no_lookup
     find_pod: Callable[[str, str], Pod | None] = lambda namespace, name: None
     find_node: Callable[[str], Node | None] = lambda name: None
     known_pods: Callable[[], Iterable[str]] = lambda: ()

@@ -192,7 +192,7 @@ def probed(tmp_path: Path, url: str, **fields: object) -> dict[str, str]:
     result = run(*words, env=NOWHERE)
     assert result.returncode in (0, 1), result.stderr
     findings = json.loads(result.stdout)["findings"]
-    return next((each for each in findings if each["check"] == "unreachable"), {})
+    return next((each for each in findings if each["code"] == "unreachable"), {})
 
 
 def test_a_ready_extender_is_no_finding(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_check_as_a_service_that_requeues_no_pods_leaves_them_out_and_says_so(
     cluster.rights = SERVICE - lacking
     result = ask("check", config)
     assert result.returncode == (1 if broken else 0)
-    checks = {each["check"] for each in json.loads(result.stdout)["findings"]}
+    checks = {each["code"] for each in json.loads(result.stdout)["findings"]}
     assert checks == ({"no-matching-node", "unreported-handler"} if broken else set())
     pods, namespaces = result.stderr.splitlines()
     assert "left out whether pods wait for a class that does not exist" in pods

@@ -41,7 +41,7 @@ def test_check_finds_the_missing_handler_and_suspects_the_one_whose_program_is_m
     node: Node,
 ) -> None:
     found = _asked(node, "check")["findings"]
-    told = {each["check"]: each["what"] for each in found}
+    told = {each["code"]: each["what"] for each in found}
     assert set(told) == {"no-matching-node", "unreported-handler", "featureless-handler"}
     assert '"late"' in told["no-matching-node"]
     assert '"late"' in told["unreported-handler"]

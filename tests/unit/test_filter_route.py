@@ -14,7 +14,7 @@ from extender.model.errors import UndecidedError
 from extender.model.objects import ClassRules, Node, Pod, RuntimeClass, Taint
 from extender.model.reasons import Code
 from extender.rules.node_checks import Policy
-from extender.rules.snapshot import RuntimeClassLookup, Snapshot, no_lookup
+from extender.rules.snapshot import ClassLookup, Snapshot, no_lookup
 from extender.verbs.bodies import run_of
 from extender.verbs.endpoint import FilterVerb, PreemptVerb, PrioritizeVerb
 from extender.verbs.filter import match_names, sort_nodes
@@ -36,7 +36,7 @@ def filter_of(
     store: SnapshotStore,
     nodes: list[Node],
     classes: list[RuntimeClass],
-    look_up: RuntimeClassLookup,
+    look_up: ClassLookup,
 ) -> FilterVerb:
     """The filter in a cluster that gets exactly these nodes and classes while the filter waits."""
 
@@ -154,7 +154,7 @@ def scores(store: SnapshotStore, nodes: object) -> object:
     return answer
 
 
-def preempted(store: SnapshotStore, pod: object, lookup: RuntimeClassLookup = no_lookup) -> object:
+def preempted(store: SnapshotStore, pod: object, lookup: ClassLookup = no_lookup) -> object:
     body = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": VICTIMS}
     answer, _ = answered(PreemptVerb(service_over(store, lookup=lookup)), orjson.dumps(body))
     return answer

@@ -46,7 +46,7 @@ def check(folder: Path, config: Path, *objects: dict[str, Any]) -> dict[str, dic
     assert result.returncode in (0, 1), result.stderr
     findings = json.loads(result.stdout)["findings"]
     assert result.returncode == bool(findings)
-    found = {each["check"]: each for each in findings}
+    found = {each["code"]: each for each in findings}
     assert len(found) == len(findings)
     return found
 
@@ -72,7 +72,7 @@ def test_an_autoscaler_that_does_not_know_the_mark_is_told_of(
     metadata = {"name": "n1", "labels": labels}
     scaled = {**_NODE, "metadata": metadata, "spec": {"taints": taints}}
     (finding,) = check(tmp_path, MARKED, scaled).values()
-    assert (finding["check"], finding["severity"]) == ("autoscaler", "warning")
+    assert (finding["code"], finding["severity"]) == ("autoscaler", "warning")
     assert fix in finding["fix"]
     assert check(tmp_path, PLAIN, scaled) == {}
 

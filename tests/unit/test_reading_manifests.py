@@ -16,8 +16,8 @@ from extender.cluster.input_files import (
     manifest_files,
     read_file,
 )
-from extender.cluster.manifest_objects import Manifests, load_manifests
-from extender.cluster.reading_once import ManifestInventory
+from extender.cluster.manifest_objects import Manifests, Uses, load_manifests
+from extender.cluster.reading_once import ManifestReader
 from extender.model.objects import Pod, PodState
 from tests.cases_file import cases, rows
 
@@ -41,7 +41,7 @@ def test_documents_and_lists_are_read_from_yaml_and_json(tmp_path: Path) -> None
 
 def test_a_finished_pod_waits_for_nothing_but_can_be_found() -> None:
     done = Pod("ns", "p", state=PodState(is_finished=True))
-    inventory = ManifestInventory(Manifests(pods={"ns/p": done}))
+    inventory = ManifestReader(Manifests(pods={"ns/p": done}))
     assert inventory.pending_pods() == {}
     assert inventory.find_pod("ns", "p") is done
 
@@ -65,6 +65,18 @@ def test_of_two_objects_with_one_name_the_last_counts_with_a_warning(tmp_path: P
     assert loaded.nodes["one"].labels == {"pool": "b"}
     (warning,) = loaded.warnings
     assert 'Node "one"' in warning
+
+
+def test_a_repeated_workload_or_namespace_is_told_of_once(tmp_path: Path) -> None:
+    workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w"}}
+    workload["spec"] = {"template": {"spec": {}}}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    for name in ("a.yaml", "b.yaml", "c.yaml"):
+        (tmp_path / name).write_text(yaml.safe_dump_all([workload, namespace]))
+    wanted = Manifests(templates={}, uses=Uses(), subjects={})
+    more = "is there more than once; the last one counts"
+    told = [f'Deployment "default/w" {more}', f'Namespace "shop" {more}']
+    assert load_manifests([str(tmp_path)], wanted).warnings == told
 
 
 def test_other_kinds_and_other_groups_are_ignored(tmp_path: Path) -> None:

@@ -28,9 +28,7 @@ _MAX_CONFIG_BYTES: Final = 16 * 2**20
 #: The shortest time between a load of the credentials and a reload after a 401.
 RELOAD_SECONDS: Final = 1.0
 
-_FILE_KEYS: Final = frozenset(
-    {"tokenFile", "client-certificate", "client-key", "certificate-authority"}
-)
+_FILE_KEYS: Final = {"tokenFile", "client-certificate", "client-key", "certificate-authority"}
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -197,18 +195,15 @@ class _Kubeconfig:
             raise ConfigError(
                 f"--context {context}: not in {where}; it has {names or 'no contexts'}"
             )
-        if not context and not self.current:
+        context = context or self.current
+        if not context:
             raise ConfigError(
                 f"{self.given}: no current-context; choose one with --context: "
                 f"{names or 'it has none'}"
             )
         load: Any = kubernetes.config.load_kube_config
         try:
-            load(
-                config_file=where,
-                context=context or self.current,
-                client_configuration=configuration,
-            )
+            load(config_file=where, context=context, client_configuration=configuration)
         except Exception as error:  # any type: a malformed file
             raise ConfigError(f"{self.given}: {one_line(error)}") from None
 

@@ -163,9 +163,8 @@ class Reflector:
         self._rest = rest
         self._asked_at = clock()
         self.contact = Contact(kind, clock)
-        self._thread = threading.Thread(
-            target=self.run, name=f"reflector-{kind.resource}", daemon=True
-        )
+        name = f"reflector-{kind.resource}"
+        self._thread = threading.Thread(target=self.run, name=name, daemon=True)
 
     def start(self) -> None:
         self._thread.start()

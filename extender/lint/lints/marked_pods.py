@@ -11,15 +11,8 @@ from extender.model.objects import DEFAULT_SCHEDULER, MARK, Node, Pod
 from extender.model.reasons import listed, number_of
 from extender.rules.pools import POOL_LABELS
 
-_AUTOSCALER_LABELS: Final = {
-    *POOL_LABELS,
-    "karpenter.sh/registered",
-    "eks.amazonaws.com/compute-type",
-}
-_AUTOSCALER_TAINTS: Final = {
-    "DeletionCandidateOfClusterAutoscaler",
-    "ToBeDeletedByClusterAutoscaler",
-}
+_SCALING_LABELS: Final = {*POOL_LABELS, "karpenter.sh/registered", "eks.amazonaws.com/compute-type"}
+_SCALING_TAINTS: Final = {"DeletionCandidateOfClusterAutoscaler", "ToBeDeletedByClusterAutoscaler"}
 
 
 def _places(document: Document) -> list[str]:
@@ -33,7 +26,7 @@ def autoscalers(
     """Signs of an autoscaler, which does not know the mark, in the nodes' labels and taints."""
     labels = {key for node in nodes for key in node.labels}
     taints = {taint.key for node in nodes for taint in node.taints}
-    sign = min((labels & _AUTOSCALER_LABELS) | (taints & _AUTOSCALER_TAINTS), default="")
+    sign = min((labels & _SCALING_LABELS) | (taints & _SCALING_TAINTS), default="")
     for place in _places(document)[:1] if sign else ():
         yield warning(
             "autoscaler",
