@@ -99,8 +99,9 @@ def test_shares_are_of_the_same_round_and_so_is_the_comparison_with_another_serv
     (_, base, row, _) = scheduler.rows(results)
     assert (base[2], base[3]) == ("200", "1.00x")
     assert row[:5] == ("no class", "filter", "130", "0.60x", "0.50x")
-    (text,) = broken(scheduler.against_other(results))
+    text, of_all = broken(scheduler.against_other(results))
     assert text.startswith("no class, filter: 0.938x the pods a second of --other")
+    assert of_all == "all rows: 0.938x, standard error 0.062, at least 0.97x"
 
 
 def test_a_percentile_is_one_of_the_times() -> None:
