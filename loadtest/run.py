@@ -11,6 +11,7 @@ broken.
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import signal
 import subprocess
@@ -127,6 +128,8 @@ class Locust:
         try:
             yield
             self._seconds = time.monotonic() - self._began
+            if process.poll() is not None:
+                raise ServerError(f"locust ended by itself; see {self._flags.out}/logs")
             process.send_signal(signal.SIGTERM)
             process.wait(_LOCUST_SECONDS)
         except subprocess.TimeoutExpired:
@@ -288,6 +291,8 @@ def _flags(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     flags = _flags(argv)
     try:
+        if importlib.util.find_spec("locust") is None:
+            raise ServerError("locust is not installed here: make loadtest")
         found = measure(flags)
     except (ServerError, OSError, UnexpectedError) as error:
         say(f"loadtest: {error}")

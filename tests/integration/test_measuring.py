@@ -1,11 +1,12 @@
 """The measurements run against real servers, and their verdicts follow from what they measured."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from loadtest import bench, live, publish, scheduler
+from loadtest import bench, live, publish, run, scheduler
 from loadtest.cases import HALF, NAMES, Case
 from loadtest.comparing import FLOOR, SERVICE, Result
 from loadtest.judging import Limit
@@ -87,6 +88,14 @@ def test_without_the_programs_bench_scheduler_says_so_and_measures_nothing(
     (line,) = capsys.readouterr().err.splitlines()
     assert f"scheduler: nothing measured: {tmp_path} has no etcd, kube-apiserver" in line
     assert not (tmp_path / "scheduler.md").exists()
+
+
+def test_without_locust_the_load_test_ends_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "locust", None)
+    assert run.main(["--out", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.endswith("locust is not installed here: make loadtest\n")
 
 
 def test_shares_are_of_the_same_round_and_so_is_the_comparison_with_another_service() -> None:
