@@ -15,6 +15,7 @@ _REST_SECONDS: Final = 22.0
 _REQUESTS: Final = re.compile(
     r'^runtimeclass_extender_requests_total\{[^}]*code="(\d+)"[^}]*\} (\S+)$', re.MULTILINE
 )
+_REFUSED_PODS: Final = re.compile(r"^runtimeclass_extender_refused_pods\{.* (\S+)$", re.MULTILINE)
 
 
 def at_rest(pid: int, seconds: float = _REST_SECONDS) -> Usage:
@@ -31,14 +32,15 @@ def at_rest(pid: int, seconds: float = _REST_SECONDS) -> Usage:
     )
 
 
-def server_errors(address: Address) -> int:
-    """The number of faults among all answers. Raises ServerError if /metrics has no counts."""
+def faults_and_refused_pods(address: Address) -> tuple[int, int]:
+    """The numbers of faulty answers and of remembered refused pods. Raises ServerError."""
     with Client(address) as client:
         text = client.ask("metrics", b"", "GET").body.decode()
     counted = _REQUESTS.findall(text)
     if not counted:
         raise ServerError("/metrics has no runtimeclass_extender_requests_total")
-    return round(sum(float(count) for code, count in counted if _is_fault(code)))
+    faults = sum(float(count) for code, count in counted if _is_fault(code))
+    return round(faults), round(sum(map(float, _REFUSED_PODS.findall(text))))
 
 
 def _is_fault(code: str) -> bool:
