@@ -42,33 +42,6 @@ MAX_PIPELINED: Final = 16
 DRAIN_SECONDS: Final = 0.3
 
 
-class _OneWrite:
-    """The transport of one answer: writes uvicorn's head together with the first piece of the body.
-
-    Head and body in two packets would wake kube-scheduler twice.
-    """
-
-    def __init__(self, cycle: RequestResponseCycle) -> None:
-        # Without a reference cycle, which would keep requests until a garbage collection.
-        self._cycle, self._transport = weakref.proxy(cycle), cycle.transport
-        self._head: bytes | None = None
-        self.is_closing = self._transport.is_closing
-
-    def write(self, data: bytes | memoryview) -> None:
-        cycle = self._cycle
-        # A 100 Continue comes before the answer and is written at once. A HEAD has no body.
-        if self._head is None and cycle.response_started and cycle.scope["method"] != "HEAD":
-            self._head = bytes(data)
-        else:
-            self._transport.write(self._head + data if self._head else data)
-            self._head = b"" if self._head else self._head
-
-    def close(self) -> None:
-        if self._head:
-            self.write(b"")
-        self._transport.close()
-
-
 class Connection(HttpToolsProtocol):
     """One client's connection, aborted at its deadline. The event loop's thread owns it."""
 
@@ -93,7 +66,7 @@ class Connection(HttpToolsProtocol):
         if self._answering is not None:
             self._answering.disconnected = True
         super().connection_lost(exc)
-        # As above: unread answers and pipelined bodies of a crowd are hundreds of megabytes.
+        # Unread answers and pipelined bodies of a crowd are hundreds of megabytes.
         self.cycle = self._answering = None  # type: ignore[assignment]
         self.pipeline.clear()
 
@@ -113,7 +86,6 @@ class Connection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
-        cycle.transport = _OneWrite(cycle)  # type: ignore[assignment]  # all that uvicorn asks
         super()._start_asgi_task(cycle, app)
 
     def _unsupported_upgrade_warning(self) -> None:

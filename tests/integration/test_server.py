@@ -4,9 +4,7 @@ import contextlib
 import os
 import resource
 import signal
-import socket
 import ssl
-import struct
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -119,15 +117,6 @@ def test_a_connection_is_kept_for_many_requests_and_pipelined_ones(server: Serve
         client.send(get("/livez", b"Connection: close"))
         assert client.answer().headers["connection"] == "close"
         assert client.ended()
-
-
-def test_the_head_and_the_first_bytes_of_an_answer_are_one_packet(server: Server) -> None:
-    with RawClient(server.address) as client:
-        for number in range(1, 4):
-            assert passing(client.send(ASK).answer()) == PASSING
-            # tcpi_data_segs_in of struct tcp_info, linux/tcp.h.
-            info = client.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160)
-            assert struct.unpack_from("I", info, 152) == (number,)
 
 
 def test_100_continue_is_sent_once_the_body_is_wanted(server: Server) -> None:
