@@ -234,12 +234,10 @@ class TlsFiles(NamedTuple):
 
 
 class _Peer(ssl.SSLObject):
-    """The server's side of a TLS connection. Logs failed handshakes, at most once a minute.
-
-    most: the handshakes at a time, or silent clients would take the files that probes need.
-    """
+    """The server's side of a TLS connection. Logs failed handshakes, at most once a minute."""
 
     log: ClassVar = LogLimit(_LOG, time.monotonic)
+    #: The handshakes at a time. Otherwise silent clients would take the files that probes need.
     most: ClassVar = 0
     handshakes: ClassVar = weakref.WeakSet["_Peer"]()
 
