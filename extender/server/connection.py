@@ -174,8 +174,8 @@ class TlsFiles(NamedTuple):
     def load(self) -> ssl.SSLContext:
         """Raises UsageError."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # A resumed session would bypass a rotated CA. TLS 1.2 resumes without tickets too.
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        # A resumed session would bypass a rotated CA.
+        context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
         flags = [f"--{name.replace('_', '-')} {path}" for name, path in self._asdict().items()]
         try:
